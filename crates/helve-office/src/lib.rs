@@ -15,7 +15,8 @@
 //! - [`account`]: the ports to servers, whatever they speak.
 //! - [`objects`]: what is read from an event, a task or a contact to find it by, and ids of them.
 //! - [`wire`]: TLS connections to mail servers; [`imap`], [`smtp`]: mail accounts.
-//! - [`web`]: an account's HTTP server, where the login goes to one origin; [`dav`]: CalDAV and CardDAV.
+//! - [`web`]: an account's HTTP server, where the login goes to one origin; [`dav`]: CalDAV and CardDAV;
+//!   [`jmap`]: mail by JMAP.
 //! - [`embedded`]: the account that needs no server; [`sync`] and [`import`]: what fills the file.
 //! - [`connect`]: finding servers, and from what the file keeps of an account to one that can be used.
 //! - [`Office`]: the file and the accounts; [`tools`]: what models call; [`demo`]: something to try them on.
@@ -47,6 +48,7 @@ pub mod smtp;
 pub mod web;
 
 pub mod dav;
+pub mod jmap;
 
 pub mod embedded;
 pub mod import;

@@ -112,7 +112,7 @@ impl Office {
     /// What the file says now. Where it cannot be read, what was known stays, and the next who asks reads again.
     fn read_accounts(&self, before: &Connected) -> Connected {
         let Some(connect) = &self.connect else { return before.clone() };
-        match connect.all(&self.db, &self.settings, before) {
+        match connect.all(&self.db, before) {
             Ok(connected) => {
                 *self.connected.write().unwrap_or_else(PoisonError::into_inner) = Some(connected.clone());
                 connected

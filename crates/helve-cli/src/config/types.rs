@@ -373,7 +373,7 @@ impl Default for OfficeSection {
             time_zone: None,
             recipient_domains: Vec::new(),
             sync_every_s: 300,
-            address: "me@localhost".to_owned(),
+            address: "me@helve.invalid".to_owned(),
             name: None,
         }
     }

@@ -34,28 +34,9 @@ pub(crate) fn office(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
     Ok(Arc::clone(loaded.office.get_or_init(|| Arc::new(office))))
 }
 
-/// The same for a command that uses it: the folder of its file is made.
-pub(crate) fn office_made(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
-    make_folder(loaded)?;
-    office(loaded)
-}
-
 /// Passwords and tokens of accounts.
 pub(crate) fn secrets(loaded: &Loaded) -> OfficeSecrets {
     OfficeSecrets::new(loaded.config.net.clone(), super::sandbox(loaded))
-}
-
-/// Makes the folder of the file, which only its user can read.
-fn make_folder(loaded: &Loaded) -> Result<(), Failure> {
-    let path = path(loaded);
-    let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) else { return Ok(()) };
-    let mut builder = std::fs::DirBuilder::new();
-    builder.recursive(true);
-    #[cfg(unix)]
-    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
-    builder
-        .create(folder)
-        .map_err(|error| Failure::failed(format!("cannot make {}", folder.display())).because(&error))
 }
 
 /// The office's tools, where the configuration wants them.

@@ -1,8 +1,11 @@
 //! Questions to a person, at the terminal. The file that the tool writes is the witness.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use helve::json::sha256_hex;
+use helve::{Call, Caller, Preview, Risk, Runtime, Status, Tool};
 use serde_json::{Value, json};
 
 use crate::home::{Home, Ran};
@@ -334,4 +337,57 @@ fn always_is_offered_only_where_it_is_not_refused() {
     assert_says(&shown, 0, &["--edit JSON"]);
     assert!(!shown.all().contains("--always"), "{}", shown.all());
     assert_says(&home.run(&["approvals", "approve", &id, "--always"]), 2, &["without `--always`"]);
+}
+
+/// A runtime of the project's own journal, in this process, with a tool that sends a draft.
+fn with_draft(home: &Home, draft: &'static str, sent: &Arc<Mutex<Vec<&'static str>>>) -> Runtime {
+    let sent = Arc::clone(sent);
+    let tool = Tool::builder("send_draft")
+        .description("Sends a draft.")
+        .input_schema(json!({ "type": "object" }))
+        .risk(Risk::High)
+        .preview_with(move |_, _| async move {
+            Ok(Preview::new(draft).with_fingerprint(sha256_hex(draft.as_bytes())))
+        })
+        .handler(move |_, context| {
+            let sent = Arc::clone(&sent);
+            async move {
+                context.still_approved(&sha256_hex(draft.as_bytes()))?;
+                sent.lock().unwrap().push(draft);
+                Ok(json!("sent"))
+            }
+        });
+    let journal = home.project().join(".helve").join("helve.db");
+    let store = helve_store::Store::open(&journal, helve_store::StoreOptions::default()).unwrap();
+    Runtime::builder().ledger(Arc::new(store)).tool(tool).unwrap().build()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_changed_after_it_was_approved_at_the_terminal_does_not_go_out() {
+    const DRAFT: &str = "To: ada@example.com\nSubject: Hi\n\n@@\n-old\n+new\u{202e}";
+    let (home, sent) = (home(), Arc::default());
+    assert_eq!(home.run(&["call", "harmless"]).code, 0, "there is a journal");
+    let call = || Call::new("send_draft", json!({ "draft": "d-1" }));
+    let runtime = with_draft(&home, DRAFT, &sent);
+    let Status::Pending(pending) = runtime.call(call()).await.status else { panic!("nobody was asked") };
+    let id = pending.approval_id.to_string();
+    let shown = home.run(&["approvals", "show", &id]);
+    let lines =
+        ["  To:      ada@example.com", "  Subject: Hi", "  +new\\u{202e}", "has to be asked about again"];
+    assert_says(&shown, 0, &lines);
+    assert!(!shown.all().contains("--edit") && !shown.all().contains(&sha256_hex(DRAFT.as_bytes())));
+    assert_eq!(home.json(&["approvals", "show", &id])["fingerprint"], sha256_hex(DRAFT.as_bytes()));
+    assert_says(&home.run(&["approvals", "approve", &id]), 0, &["may run once"]);
+    // The draft is another one by the time that it is sent, by another process.
+    let later = with_draft(&home, "To: eve@evil.example", &sent);
+    let refused = later.outcome_of(pending.approval_id, &Caller::local()).await.unwrap();
+    assert_eq!(refused.error().unwrap().code().as_str(), "approval_stale");
+    assert!(sent.lock().unwrap().is_empty());
+    assert_says(&home.run(&["approvals", "show", &id]), 0, &["used"]);
+    assert_says(
+        &home.run(&["audit", "show", &refused.call_id.to_string()]),
+        0,
+        &["what was approved has changed"],
+    );
+    assert_says(&home.run(&["audit", "verify"]), 0, &[]);
 }

@@ -1,9 +1,14 @@
 //! What a call would do, for the person who is asked about it.
 
+mod lines;
+
+pub use lines::{Line, lines};
+
 /// What a call would do, and a fingerprint of what it would do it with.
 ///
-/// The text is shown as it is, in a fixed-width font. Lines such as `To: ada@example.com` at its beginning, then a
-/// blank line, then a body are easy to read; so is a unified diff.
+/// The text is shown in a fixed-width font, and everything in it that hides is made visible. Lines such as
+/// `To: ada@example.com` at its beginning, then a blank line, then a body are shown as a table and a text; a unified diff
+/// is coloured ([`lines`]). A value that others wrote must stay on its line, or it could pass for another fact.
 ///
 /// ```
 /// use helve_core::Preview;

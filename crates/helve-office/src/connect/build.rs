@@ -3,14 +3,11 @@
 use std::sync::Arc;
 
 use helve_store::office::{AccountRow, OfficeDb, OfficeError};
-use jiff::Timestamp;
 
 use super::{AccountSettings, Secrets};
+use crate::Account;
+use crate::embedded::{self, EmbeddedMails, EmbeddedObjects, EmbeddedOutbox, LOCAL};
 use crate::text::{Address, Mailbox};
-use crate::{Account, OfficeSettings};
-
-/// The account that is always there and needs no server.
-pub const LOCAL: &str = "local";
 
 /// What accounts are made with.
 pub struct Connect {
@@ -47,25 +44,18 @@ impl Connected {
 
 impl Connect {
     /// Every account of the file. One that has not changed since `before` stays the same, with its connections.
-    pub(crate) fn all(
-        &self,
-        db: &OfficeDb,
-        settings: &OfficeSettings,
-        before: &Connected,
-    ) -> Result<Connected, OfficeError> {
+    pub(crate) fn all(&self, db: &OfficeDb, before: &Connected) -> Result<Connected, OfficeError> {
         let mut rows = db.accounts_now()?;
         if rows.iter().all(|row| row.id != LOCAL) {
-            let local = local_row();
-            db.add_account_now(&local)?;
+            let local = embedded::account_row();
+            db.make_account_now(&local, &embedded::folders(), &embedded::collections())?;
             rows.insert(0, local);
         }
         let (mut made, mut aside) = (Vec::new(), Vec::new());
         for row in rows {
             let kept = before.made.iter().find(|(known, _)| is_same(known, &row));
-            match kept.map_or_else(
-                || self.account(db, settings, &row).map(Arc::new),
-                |(_, kept)| Ok(Arc::clone(kept)),
-            ) {
+            match kept.map_or_else(|| self.account(db, &row).map(Arc::new), |(_, kept)| Ok(Arc::clone(kept)))
+            {
                 Ok(account) => made.push((row, account)),
                 Err(trouble) => aside.push(SetAside { id: row.id, trouble }),
             }
@@ -74,9 +64,9 @@ impl Connect {
         Ok(Connected { made, accounts, aside: aside.into() })
     }
 
-    fn account(&self, db: &OfficeDb, settings: &OfficeSettings, row: &AccountRow) -> Result<Account, String> {
+    fn account(&self, db: &OfficeDb, row: &AccountRow) -> Result<Account, String> {
         if row.kind == "embedded" {
-            return Ok(self.embedded(db, settings, row));
+            return Ok(self.embedded(db, row));
         }
         let reached: AccountSettings = serde_json::from_str(&row.settings).map_err(|_| {
             format!("its settings cannot be read; `helve office disconnect {}` and connect it again", row.id)
@@ -85,15 +75,16 @@ impl Connect {
         self.connected(row, person, &reached)
     }
 
-    fn embedded(&self, _db: &OfficeDb, _settings: &OfficeSettings, row: &AccountRow) -> Account {
+    fn embedded(&self, db: &OfficeDb, row: &AccountRow) -> Account {
+        let own = self.person.as_ref().map(|person| person.address().clone());
         Account {
             id: row.id.clone(),
             kind: row.kind.clone(),
             person: self.person.clone(),
             owner: row.owner.clone(),
-            mails: None,
-            submit: None,
-            objects: None,
+            mails: Some(Arc::new(EmbeddedMails::new(db, own))),
+            submit: Some(Arc::new(EmbeddedOutbox)),
+            objects: Some(Arc::new(EmbeddedObjects::new(db))),
         }
     }
 
@@ -131,18 +122,4 @@ fn person(row: &AccountRow) -> Result<Option<Mailbox>, String> {
     let Some(address) = &row.address else { return Ok(None) };
     let address = Address::new(address).map_err(|error| error.to_string())?;
     Mailbox::new(row.name.as_deref(), address).map(Some).map_err(|error| error.to_string())
-}
-
-fn local_row() -> AccountRow {
-    AccountRow {
-        id: LOCAL.to_owned(),
-        kind: "embedded".to_owned(),
-        address: None,
-        name: None,
-        owner: None,
-        settings: "{}".to_owned(),
-        created_at: Timestamp::now(),
-        synced_at: None,
-        trouble: None,
-    }
 }

@@ -9,6 +9,7 @@ use tokio::task::{AbortHandle, JoinSet};
 
 use super::LOCAL;
 use crate::account::Fault;
+use crate::sync::{MailProgress, Progress, sync_mails, sync_objects};
 use crate::{Account, Office};
 
 /// How long a process has the right to sync an account. It is renewed while it goes on.
@@ -18,7 +19,7 @@ const RENEW_EVERY: Duration = Duration::from_secs(40);
 const LOOK_EVERY: Duration = Duration::from_secs(5);
 
 /// How far a sync has come, in words for people.
-pub type Tell<'a> = dyn FnMut(&str) + Send + 'a;
+pub type Tell<'a> = dyn Fn(&str) + Send + Sync + 'a;
 
 /// How a sync ended.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -35,7 +36,7 @@ pub enum Synced {
 pub async fn sync_account(
     office: &Office,
     account: &Account,
-    tell: &mut Tell<'_>,
+    tell: &Tell<'_>,
 ) -> Result<Synced, OfficeError> {
     let process = process();
     let now = Timestamp::now();
@@ -60,7 +61,16 @@ pub async fn sync_account(
     Ok(trouble.map_or(Synced::Done, Synced::Failed))
 }
 
-async fn all_of(_office: &Office, _account: &Account, _tell: &mut Tell<'_>) -> Result<(), Fault> {
+async fn all_of(office: &Office, account: &Account, tell: &Tell<'_>) -> Result<(), Fault> {
+    sync_mails(office.db(), account, &|far: MailProgress| {
+        let total = far.total.map(|total| format!(" of {total}")).unwrap_or_default();
+        tell(&format!("{} ({}/{}): {}{total}", far.folder, far.number, far.of, far.taken));
+    })
+    .await?;
+    sync_objects(office.db(), account, &|far: Progress| {
+        tell(&format!("{} ({}/{}): {} changed", far.collection, far.number, far.of, far.changed));
+    })
+    .await?;
     Ok(())
 }
 
@@ -93,7 +103,7 @@ fn stop(task: &AbortHandle) -> bool {
 
 async fn keep_one(office: Arc<Office>, account: Arc<Account>, every: Duration) {
     loop {
-        match sync_account(&office, &account, &mut |_| ()).await {
+        match sync_account(&office, &account, &|_| ()).await {
             Ok(Synced::Failed(trouble)) => {
                 tracing::warn!(account = account.id, trouble, "an account could not be synced")
             }

@@ -150,7 +150,7 @@ pub(super) fn contact(contact: &DemoContact) -> Vec<u8> {
 }
 
 fn person(account: &Account) -> Mailbox {
-    let nobody = || Mailbox::new(None, Address::new("me@localhost").expect("an address"));
+    let nobody = || Mailbox::new(None, Address::new("me@helve.invalid").expect("an address"));
     account.person.clone().unwrap_or_else(|| nobody().expect("no name"))
 }
 

@@ -52,7 +52,7 @@ impl EmbeddedMails {
         if self.db.account(LOCAL).await?.is_none() {
             self.db.add_account(account_row()).await?;
         }
-        self.db.tell_collections(LOCAL, true, FOLDERS.map(collection).into()).await
+        self.db.tell_collections(LOCAL, true, folders()).await
     }
 
     async fn row(&self, folder: &str) -> Result<CollectionRow, Fault> {
@@ -97,6 +97,11 @@ fn account_row() -> AccountRow {
         synced_at: None,
         trouble: None,
     }
+}
+
+/// The folders that the account has.
+pub(crate) fn folders() -> Vec<NewCollection> {
+    FOLDERS.map(collection).into()
 }
 
 fn collection((name, role): (&str, FolderRole)) -> NewCollection {

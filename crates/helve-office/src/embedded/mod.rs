@@ -5,5 +5,7 @@ mod objects;
 mod submit;
 
 pub use mails::EmbeddedMails;
+pub(crate) use mails::folders;
 pub use objects::{EmbeddedObjects, LOCAL};
+pub(crate) use objects::{account_row, collections};
 pub use submit::EmbeddedOutbox;

@@ -26,6 +26,11 @@ pub struct EmbeddedObjects {
 }
 
 impl EmbeddedObjects {
+    /// Those of a file that has the account already.
+    pub(crate) fn new(db: &OfficeDb) -> Self {
+        Self { db: db.clone() }
+    }
+
     /// Opens them, and makes the account and what it holds on first use.
     pub async fn open(db: &OfficeDb) -> Result<Self, OfficeError> {
         if db.account(LOCAL).await?.is_none() {
@@ -69,7 +74,7 @@ impl EmbeddedObjects {
     }
 }
 
-fn account_row() -> AccountRow {
+pub(crate) fn account_row() -> AccountRow {
     AccountRow {
         id: LOCAL.to_owned(),
         kind: "embedded".to_owned(),
@@ -83,7 +88,8 @@ fn account_row() -> AccountRow {
     }
 }
 
-fn collections() -> Vec<NewCollection> {
+/// What the account holds beside mails.
+pub(crate) fn collections() -> Vec<NewCollection> {
     let one = |href: &str, name: &str| NewCollection {
         href: href.to_owned(),
         name: name.to_owned(),

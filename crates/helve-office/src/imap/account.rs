@@ -1,8 +1,11 @@
 //! The port to one account behind IMAP.
 
+use std::time::Duration;
+
 use bytes::Bytes;
 use helve_core::BoxFuture;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::time::{Instant, timeout};
 
 use super::session::{self, Access, Session};
 use super::{folders, messages, sync};
@@ -12,6 +15,10 @@ use crate::wire::{Login, Server, Timeouts};
 
 /// Connections at once: one for a sync, and one for the person who waits.
 const CONNECTIONS: usize = 2;
+/// How long an unused connection is kept. Servers and routers drop them without a word after some minutes.
+const KEPT_FOR: Duration = Duration::from_secs(240);
+/// How long a kept connection may take for its first answer before a new one is tried.
+const TRIED_FOR: Duration = Duration::from_secs(10);
 
 /// The mails of one account behind IMAP.
 ///
@@ -22,7 +29,7 @@ pub struct ImapAccount {
     login: Login,
     timeouts: Timeouts,
     turns: Semaphore,
-    kept: Mutex<Vec<Session>>,
+    kept: Mutex<Vec<(Session, Instant)>>,
 }
 
 impl ImapAccount {
@@ -55,12 +62,10 @@ impl ImapAccount {
     /// A connection that answers.
     async fn turn(&self) -> Result<Turn<'_>, Fault> {
         let permit = self.permit().await?;
-        // Before its answer is awaited: a kept connection is no longer kept while it is used.
-        let kept = self.kept.lock().await.pop();
-        if let Some(mut session) = kept {
-            if session.check().await.is_ok() {
-                return Ok(Turn { account: self, session, permit });
-            }
+        if let Some(mut session) = self.kept().await
+            && let Ok(Ok(())) = timeout(TRIED_FOR, session.leave()).await
+        {
+            return Ok(Turn { account: self, session, permit });
         }
         self.fresh(permit).await
     }
@@ -68,12 +73,11 @@ impl ImapAccount {
     /// A connection with a folder open.
     async fn enter(&self, path: &str, access: Access) -> Result<(Turn<'_>, session::Folder), Fault> {
         let permit = self.permit().await?;
-        let kept = self.kept.lock().await.pop();
-        if let Some(mut session) = kept {
-            match session.enter(path, access).await {
+        if let Some(mut session) = self.kept().await {
+            match timeout(TRIED_FOR, session.enter(path, access)).await {
                 // The server closed it since, or forgot about us: nothing was done on it yet.
-                Err(Fault::Unreachable(_) | Fault::Login(_)) => {}
-                entered => {
+                Err(_) | Ok(Err(Fault::Unreachable(_) | Fault::Login(_))) => {}
+                Ok(entered) => {
                     let turn = Turn { account: self, session, permit };
                     return turn.entered(entered).await;
                 }
@@ -82,6 +86,13 @@ impl ImapAccount {
         let mut turn = self.fresh(permit).await?;
         let entered = turn.session.enter(path, access).await;
         turn.entered(entered).await
+    }
+
+    /// The connection that was used last. It is no longer kept: whoever has it gives it back, or it is closed.
+    async fn kept(&self) -> Option<Session> {
+        let mut kept = self.kept.lock().await;
+        kept.retain(|(_, since)| since.elapsed() < KEPT_FOR);
+        kept.pop().map(|(session, _)| session)
     }
 
     async fn permit(&self) -> Result<SemaphorePermit<'_>, Fault> {
@@ -121,7 +132,7 @@ impl<'a> Turn<'a> {
             Err(Fault::Unreachable(_) | Fault::Login(_) | Fault::Unknown(_) | Fault::Nonsense(_)) => false,
         };
         if is_good {
-            self.account.kept.lock().await.push(self.session);
+            self.account.kept.lock().await.push((self.session, Instant::now()));
         }
         drop(self.permit);
         result

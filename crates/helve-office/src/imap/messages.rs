@@ -126,7 +126,7 @@ pub(super) async fn search_words(session: &mut Session, words: &SearchWords) -> 
 
 /// The Message-ID in a message's headers.
 pub(super) fn message_id(message: &[u8]) -> Option<MessageId> {
-    let headers = memchr::memmem::find(message, b"\r\n\r\n").map_or(message, |end| &message[..end]);
+    let headers = memchr::memmem::find(message, b"\r\n\r\n").map_or(message, |end| &message[..end + 4]);
     let parsed = mail_parser::MessageParser::default().parse_headers(headers)?;
     parsed.message_id().and_then(|id| MessageId::new(id).ok())
 }

@@ -24,6 +24,8 @@ pub(super) struct Session {
     can: BTreeSet<String>,
     /// Whether the whole of the last command went out.
     sent: bool,
+    /// Whether a folder is open.
+    inside: bool,
 }
 
 /// How a folder is opened.
@@ -78,7 +80,7 @@ impl Session {
     }
 
     fn new(wire: Wire) -> Self {
-        Self { wire, tags: 0, can: BTreeSet::new(), sent: false }
+        Self { wire, tags: 0, can: BTreeSet::new(), sent: false, inside: false }
     }
 
     /// Whether the server has an extension.
@@ -167,9 +169,15 @@ impl Session {
         }
     }
 
-    /// Says that we are there. What a connection that was kept is tried with.
-    pub(super) async fn check(&mut self) -> Result<(), Fault> {
-        self.run(Command::new("NOOP"), ANSWER_BYTES_MAX).await?.ok("does not answer").map(drop)
+    /// Leaves the folder that is open, if one is. What a connection that was kept is tried with: where somebody
+    /// deleted that folder, Dovecot refuses whatever is asked next.
+    pub(super) async fn leave(&mut self) -> Result<(), Fault> {
+        let command = match self.inside && self.can("UNSELECT") {
+            true => "UNSELECT",
+            false => "NOOP",
+        };
+        self.inside = false;
+        self.run(Command::new(command), ANSWER_BYTES_MAX).await?.ok("does not answer").map(drop)
     }
 
     /// Opens a folder.
@@ -183,6 +191,7 @@ impl Session {
             command = command.then(" (CONDSTORE)");
         }
         let answer = self.run(command, ANSWER_BYTES_MAX).await?;
+        self.inside = answer.done.kind == Kind::Ok;
         if answer.done.kind == Kind::No && answer.done.code.is_empty() {
             // Servers without codes have no other word for it.
             return Err(Fault::Gone(format!("the folder cannot be opened: {}", answer.done.words)));

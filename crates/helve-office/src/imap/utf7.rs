@@ -68,7 +68,7 @@ mod tests {
             ("Entwürfe", "Entw&APw-rfe"),
             ("~peter/mail/台北/日本語", "~peter/mail/&U,BTFw-/&ZeVnLIqe-"),
             ("Q&A", "Q&-A"),
-            ("📬", "&2D3crA-"),
+            ("📬", "&2D3c7A-"),
             ("INBOX", "INBOX"),
         ] {
             assert_eq!(encode(plain), coded);

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
-use helve_net::{Client, HeaderMap, HeaderName, NetError, NetPolicy, Redirects, Request, Response, Url};
+use bytes::{Bytes, BytesMut};
+use helve_net::{
+    Client, HeaderMap, HeaderName, NetError, NetPolicy, Redirects, Request, Response, StatusCode, Url,
+};
 use url::Host;
 
 use super::ask::{Ask, unanswered};
@@ -105,6 +108,28 @@ impl Server {
 
     /// The same, for those who look at what went wrong on the way.
     pub(crate) async fn attempt(&self, ask: Ask) -> Result<Result<Response, NetError>, Fault> {
+        Ok(self.client.fetch(self.request(ask).await?).await)
+    }
+
+    /// Reads content up to a length, and leaves what comes behind it.
+    pub(crate) async fn beginning(&self, ask: Ask, bytes_max: usize) -> Result<(StatusCode, Bytes), Fault> {
+        let deed = ask.deed;
+        let mut request = self.request(ask).await?;
+        // How long it is in all does not matter: no more than its beginning is read.
+        request.response_bytes_max = usize::MAX;
+        let failed = |error: NetError| unanswered(deed, &error);
+        let mut response = self.client.open(request).await.map_err(failed)?;
+        let mut content = BytesMut::new();
+        while content.len() < bytes_max {
+            let Some(part) = response.chunk().await.map_err(failed)? else { break };
+            content.extend_from_slice(&part);
+        }
+        content.truncate(bytes_max);
+        Ok((response.status, content.freeze()))
+    }
+
+    /// The request with the login.
+    async fn request(&self, ask: Ask) -> Result<Request, Fault> {
         debug_assert_eq!(ask.url.origin(), self.home.origin(), "URLs come from `own`");
         if ask.url.origin() != self.home.origin() {
             return Err(Fault::Refused("the login is not for that origin".to_owned()));
@@ -118,7 +143,7 @@ impl Server {
             request = request.header(name, value);
         }
         request.body = ask.body;
-        Ok(self.client.fetch(request).await)
+        Ok(request)
     }
 }
 

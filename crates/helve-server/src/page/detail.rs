@@ -16,6 +16,7 @@ use super::diff::diff;
 use super::html::Html;
 use super::inbox::{risk, who};
 use super::layout::token;
+use super::preview::preview;
 use super::visible::{hidden_in, json_escaped};
 use super::{Failed, time};
 use crate::api::Api;
@@ -111,7 +112,13 @@ impl Shown<'_> {
         let state = self.approval.state;
         html.put("<article data-id=\"{}\" data-state=\"{}\">", &[&self.approval.id, &state]);
         self.head(&mut html);
-        if let Stage::Told(problem) = &self.stage {
+        let told = match &self.stage {
+            Stage::Told(problem) => Some(problem),
+            // There is no form to say it in.
+            Stage::Edits { problem, .. } if !self.approval.can_be_edited() => Some(problem),
+            Stage::Look | Stage::Edits { .. } | Stage::Reviews { .. } => None,
+        };
+        if let Some(problem) = told {
             html.put("<p class=\"notice bad\" role=\"alert\">{}</p>", &[problem]);
         }
         if state != ApprovalState::Pending {
@@ -122,9 +129,12 @@ impl Shown<'_> {
             self.review(&mut html);
         } else {
             self.marks(&mut html);
+        }
+        // First what would happen, then what the caller wrote.
+        self.preview(&mut html);
+        if !reviews {
             self.arguments(&mut html);
         }
-        self.preview(&mut html);
         self.asker(&mut html);
         self.history(&mut html);
         if state == ApprovalState::Pending && !reviews {
@@ -181,14 +191,7 @@ impl Shown<'_> {
         let bytes = approval.arguments.get();
         html.raw("<section><div class=\"cap\"><h3>Arguments</h3>");
         html.put("<span class=\"muted\">{} bytes</span></div>", &[&bytes.len()]);
-        match hidden_in(bytes) {
-            0 => {}
-            count => {
-                html.put("<p class=\"notice warn\"><b>{}</b> hidden or deceptive ", &[&count]);
-                html.raw(if count == 1 { "character" } else { "characters" });
-                html.raw(", shown as <mark class=\"hid\">\\u{…}</mark></p>");
-            }
-        }
+        tell_hidden(html, bytes);
         if approval.withheld {
             html.raw(
                 "<p class=\"notice\">Secrets are not shown. The approval is bound to them all the same.</p>",
@@ -208,15 +211,20 @@ impl Shown<'_> {
     }
 
     fn preview(&self, html: &mut Html) {
-        if let Some(preview) = &self.approval.preview {
+        if let Some(text) = &self.approval.preview {
             html.raw("<section><h3>What the tool says it would do");
             // It was made once, for the arguments that were asked about.
             let is_edited = self.approval.ruling.as_ref().is_some_and(|ruling| ruling.edited.is_some());
             if is_edited || matches!(self.stage, Stage::Reviews { .. }) {
                 html.raw(", with the arguments as they were asked for");
             }
-            html.raw("</h3><pre class=\"wrap\" tabindex=\"0\">");
-            html.shown(preview).raw("</pre></section>");
+            html.raw("</h3>");
+            tell_hidden(html, text);
+            html.add(&preview(text));
+            if self.approval.fingerprint.is_some() {
+                html.raw("<p class=\"muted\">If this changes before the call runs, the call is refused and has to be asked about again.</p>");
+            }
+            html.raw("</section>");
         }
     }
 
@@ -284,7 +292,7 @@ impl Shown<'_> {
             ApprovalState::Used => ("good", "Approved, and run"),
             ApprovalState::Denied => ("bad", "Denied"),
             ApprovalState::Expired => ("", "Expired"),
-            ApprovalState::Withdrawn => ("", "Taken back by who asked"),
+            ApprovalState::Withdrawn => ("", "Taken back"),
         };
         html.put("<section class=\"notice ruling {}\" role=\"status\"><p><b>{}</b>", &[&class, &words]);
         if let Some(ruling) = &approval.ruling {
@@ -340,7 +348,7 @@ impl Shown<'_> {
         html.raw("<div class=\"acts\" role=\"group\" aria-label=\"Decide\">");
         self.form(html, "approve");
         html.raw("<button class=\"go\" data-key=\"a\">Approve <kbd>a</kbd></button></form>");
-        if !self.approval.withheld {
+        if self.approval.can_be_edited() {
             self.edit_form(html);
         }
         html.raw(
@@ -402,6 +410,9 @@ impl Shown<'_> {
             "With none, any arguments will do. Can be taken back under <a href=\"{}/rules\">Rules</a>.</p>",
             &[&self.deciding.place],
         );
+        if self.approval.fingerprint.is_some() {
+            html.raw("<p class=\"muted\">Later calls run whatever they would use by then, also where that is not what you see here.</p>");
+        }
         html.raw("<div class=\"buttons\"><button class=\"go\">Approve, and always for this session</button></div></form></details>");
     }
 
@@ -419,6 +430,16 @@ pub(super) fn json_escaped_pointer(name: &str) -> String {
     let pointer = format!("/{}", helve::json::escape_pointer(name));
     let text = serde_json::to_string(&pointer).unwrap_or_default();
     json_escaped(&text)
+}
+
+/// Says how much hides in a text.
+fn tell_hidden(html: &mut Html, text: &str) {
+    let count = hidden_in(text);
+    if count > 0 {
+        html.put("<p class=\"notice warn\"><b>{}</b> hidden or deceptive ", &[&count]);
+        html.raw(if count == 1 { "character" } else { "characters" });
+        html.raw(", shown as <mark class=\"hid\">\\u{…}</mark></p>");
+    }
 }
 
 /// What a person should not overlook.

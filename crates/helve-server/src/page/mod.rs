@@ -28,6 +28,7 @@ mod detail;
 mod history;
 mod inbox;
 mod live;
+mod preview;
 mod rules;
 
 mod diff;

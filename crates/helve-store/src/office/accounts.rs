@@ -44,11 +44,6 @@ impl OfficeDb {
         self.write(move |db| add(db, &row)).await
     }
 
-    /// The same at once.
-    pub fn add_account_now(&self, row: &AccountRow) -> Result<bool, OfficeError> {
-        self.write_now(|db| add(db, row))
-    }
-
     /// Changes how an account is reached. False where there is none of this name.
     pub async fn change_account(&self, id: &str, settings: String) -> Result<bool, OfficeError> {
         let id = id.to_owned();
@@ -132,7 +127,7 @@ fn all(db: &Connection) -> rusqlite::Result<Vec<AccountRow>> {
     rows.query_map([], account)?.collect()
 }
 
-fn add(db: &Connection, row: &AccountRow) -> rusqlite::Result<bool> {
+pub(super) fn add(db: &Connection, row: &AccountRow) -> rusqlite::Result<bool> {
     let added = db
         .prepare_cached(
             "INSERT OR IGNORE INTO accounts (id, kind, address, name, owner, settings, created_at)

@@ -1,9 +1,10 @@
 //! Folders, calendars, task lists and address books.
 
 use jiff::Timestamp;
-use rusqlite::{Row, params};
+use rusqlite::{Connection, Row, params};
 
-use super::accounts::instant;
+use super::AccountRow;
+use super::accounts::{add, instant};
 use super::{OfficeDb, OfficeError};
 
 /// A folder of mails, a calendar, a task list or an address book, as its server tells of it.
@@ -71,40 +72,62 @@ impl OfficeDb {
         told: Vec<NewCollection>,
     ) -> Result<Vec<CollectionRow>, OfficeError> {
         let account = account.to_owned();
-        self.write(move |db| {
-            let holds = if is_mail { "mails" } else { "objects" };
-            let hrefs = serde_json::json!(told.iter().map(|one| &one.href).collect::<Vec<_>>()).to_string();
-            db.execute(
-                "DELETE FROM collections WHERE account = ?1 AND holds = ?2
-                 AND href NOT IN (SELECT value FROM json_each(?3))",
-                params![account, holds, hrefs],
-            )?;
-            for one in told.iter().filter(|one| one.holds() == holds) {
-                db.prepare_cached(
-                    "INSERT INTO collections (account, href, name, holds, role, events, tasks, contacts, writable)
-                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
-                     ON CONFLICT (account, holds, href) DO UPDATE SET name = ?3, role = ?5, events = ?6, tasks = ?7,
-                        contacts = ?8, writable = ?9",
-                )?
-                .execute(params![
-                    account,
-                    one.href,
-                    one.name,
-                    holds,
-                    one.role,
-                    one.events,
-                    one.tasks,
-                    one.contacts,
-                    one.writable
-                ])?;
-            }
-            let mut rows = db.prepare_cached(&format!(
-                "SELECT {COLUMNS} FROM collections WHERE account = ?1 AND holds = ?2 ORDER BY id"
-            ))?;
-            rows.query_map(params![account, holds], collection)?.collect()
-        })
-        .await
+        self.write(move |db| tell(db, &account, is_mail, &told)).await
     }
+
+    /// Adds an account with what it has, at once and in one step. Nothing changes where it is there already.
+    pub fn make_account_now(
+        &self,
+        row: &AccountRow,
+        folders: &[NewCollection],
+        others: &[NewCollection],
+    ) -> Result<(), OfficeError> {
+        self.write_now(|db| {
+            if add(db, row)? {
+                tell(db, &row.id, true, folders)?;
+                tell(db, &row.id, false, others)?;
+            }
+            Ok(())
+        })
+    }
+}
+
+fn tell(
+    db: &Connection,
+    account: &str,
+    is_mail: bool,
+    told: &[NewCollection],
+) -> rusqlite::Result<Vec<CollectionRow>> {
+    let holds = if is_mail { "mails" } else { "objects" };
+    let hrefs = serde_json::json!(told.iter().map(|one| &one.href).collect::<Vec<_>>()).to_string();
+    db.execute(
+        "DELETE FROM collections WHERE account = ?1 AND holds = ?2
+         AND href NOT IN (SELECT value FROM json_each(?3))",
+        params![account, holds, hrefs],
+    )?;
+    for one in told.iter().filter(|one| one.holds() == holds) {
+        db.prepare_cached(
+            "INSERT INTO collections (account, href, name, holds, role, events, tasks, contacts, writable)
+             VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)
+             ON CONFLICT (account, holds, href) DO UPDATE SET name = ?3, role = ?5, events = ?6, tasks = ?7,
+                contacts = ?8, writable = ?9",
+        )?
+        .execute(params![
+            account,
+            one.href,
+            one.name,
+            holds,
+            one.role,
+            one.events,
+            one.tasks,
+            one.contacts,
+            one.writable
+        ])?;
+    }
+    let mut rows = db.prepare_cached(&format!(
+        "SELECT {COLUMNS} FROM collections WHERE account = ?1 AND holds = ?2 ORDER BY id"
+    ))?;
+    rows.query_map(params![account, holds], collection)?.collect()
 }
 
 fn collection(row: &Row<'_>) -> rusqlite::Result<CollectionRow> {

@@ -134,6 +134,7 @@ impl Inner {
 /// Opens the file for writing, and makes it where there is none.
 fn open(path: &Path) -> Result<Connection, OfficeError> {
     let open = |source| OfficeError::Open { path: path.to_owned(), source };
+    make_folder(path);
     make_private(path);
     let mut db = Connection::open(path).map_err(open)?;
     prepare(&db).map_err(open)?;
@@ -167,6 +168,15 @@ fn make_tables(db: &mut Connection) -> rusqlite::Result<i64> {
     transaction.pragma_update(None, "user_version", FORMAT)?;
     transaction.commit()?;
     Ok(FORMAT)
+}
+
+/// A folder that only its owner can look into, where there is none. Where it fails, SQLite fails after us.
+fn make_folder(path: &Path) {
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    let _ = path.parent().map(|folder| builder.create(folder));
 }
 
 /// Mails are nobody else's business: the file is its owner's alone before anything is in it.

@@ -6,6 +6,7 @@
 mod approve;
 mod deny;
 mod list;
+mod preview;
 mod rules;
 mod show;
 mod watch;

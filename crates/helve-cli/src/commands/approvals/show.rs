@@ -74,8 +74,13 @@ pub(super) fn print(approval: &Approval, ui: &mut Ui) -> anyhow::Result<()> {
     if let Some(preview) = &approval.preview {
         ui.line("")?;
         ui.heading("What the tool says would happen")?;
-        for line in escape::visible(preview).lines() {
-            ui.line(format!("  {line}"))?;
+        for line in super::preview::shown(preview, paint) {
+            ui.line(format!("  {line}").trim_end())?;
+        }
+        if approval.fingerprint.is_some() {
+            let held =
+                "if this changes before the call runs, the call is refused and has to be asked about again";
+            ui.line(format!("  {}", paint.dim(held)))?;
         }
     }
     let next = next(approval);
@@ -147,7 +152,7 @@ fn next(approval: &Approval) -> Vec<(String, &'static str)> {
             let what = "… and do not ask again in this session for the same arguments";
             [
                 Some(of("approve", "", "let it run, once")),
-                Some(of("approve", " --edit JSON", "… with other arguments")),
+                approval.can_be_edited().then(|| of("approve", " --edit JSON", "… with other arguments")),
                 approval.can_be_remembered().then(|| of("approve", always, what)),
                 Some(of("deny", " --reason TEXT", "do not let it run; the caller is told why")),
             ]

@@ -83,7 +83,11 @@ fn table(rows: &[AccountRow], office: &Office) -> Table {
         Table::new(["account", "address", "has", "owner", "synced", "trouble"]).one_line_rows(YIELDS);
     let today = Zoned::now();
     for row in rows {
-        let person = office.accounts().iter().find(|account| account.id == row.id).and_then(|account| account.person.clone());
+        let person = office
+            .accounts()
+            .iter()
+            .find(|account| account.id == row.id)
+            .and_then(|account| account.person.clone());
         let address = person.map(|person| person.address().to_string()).or_else(|| row.address.clone());
         table.row([
             Cell::new(&row.id, Tone::Strong),

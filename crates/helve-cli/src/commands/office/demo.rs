@@ -56,7 +56,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     let sign = app.ui.paint().good("✓");
     match (args.what, done == DemoCount::default()) {
-        (What::Load, true) => app.ui.line("the demo is there already; `helve office demo remove` takes it out")?,
+        (What::Load, true) => {
+            app.ui.line("the demo is there already; `helve office demo remove` takes it out")?
+        }
         (What::Remove, true) => app.ui.line("there is no demo; `helve office demo load` puts it in")?,
         (What::Load, false) => {
             app.ui.line(format!("{sign} loaded {}", said(&done)))?;
@@ -70,5 +72,11 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 fn said(done: &DemoCount) -> String {
     let DemoCount { mails, events, tasks, contacts } = *done;
     let count = |number: usize, noun| count(number as u64, noun);
-    format!("{}, {}, {} and {}", count(mails, "mail"), count(events, "event"), count(tasks, "task"), count(contacts, "contact"))
+    format!(
+        "{}, {}, {} and {}",
+        count(mails, "mail"),
+        count(events, "event"),
+        count(tasks, "task"),
+        count(contacts, "contact")
+    )
 }

@@ -25,18 +25,21 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     local_user("disconnect accounts")?;
     let Args { id, yes } = args;
     let loaded = app.load_config()?;
-    let office = wire::office::office_made(&loaded)?;
+    let office = wire::office::office(&loaded)?;
     office.accounts();
     let row = wire::block_on(async { Ok(office.db().account(id).await.map_err(|error| unusable(&error))?) })?;
     let row = row.ok_or_else(|| {
         Failure::usage(format!("there is no account `{id}`")).hint("`helve office accounts` lists them")
     })?;
     if id == LOCAL {
-        return Err(Failure::usage("the account `local` cannot be disconnected: what is in it is nowhere else")
-            .hint("`helve office demo remove` takes the demo out; `office.enabled = false` turns the tools off")
-            .into());
+        return Err(Failure::usage(
+            "the account `local` cannot be disconnected: what is in it is nowhere else",
+        )
+        .hint("`helve office demo remove` takes the demo out; `office.enabled = false` turns the tools off")
+        .into());
     }
-    let question = format!("Forget {id}, its password and what was synced? What is on its server stays there.");
+    let question =
+        format!("Forget {id}, its password and what was synced? What is on its server stays there.");
     match ask(&question, *yes, app)? {
         Answer::Yes => {}
         Answer::No => return Ok(Exit::Denied),
@@ -55,7 +58,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
         app.ui.json(&json!({ "disconnected": id }))?;
     } else {
-        app.ui.line(format!("{} forgot {id}; nothing on its server was changed", app.ui.paint().good("✓")))?;
+        app.ui
+            .line(format!("{} forgot {id}; nothing on its server was changed", app.ui.paint().good("✓")))?;
     }
     Ok(Exit::Done)
 }

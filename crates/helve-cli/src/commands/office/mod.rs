@@ -45,7 +45,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 /// The office of this configuration.
 pub(super) fn open(app: &mut App<'_>) -> Result<Arc<Office>, Failure> {
     let loaded = app.load_config()?;
-    wire::office::office_made(&loaded)
+    wire::office::office(&loaded)
 }
 
 /// The account that needs no server.
@@ -59,7 +59,9 @@ fn account(office: &Office, id: &str) -> Result<Arc<Account>, Failure> {
         return Ok(Arc::clone(found));
     }
     if let Some(aside) = office.set_aside().iter().find(|aside| aside.id == id) {
-        return Err(Failure::failed(format!("the account `{id}` cannot be used")).detail(aside.trouble.clone()));
+        return Err(
+            Failure::failed(format!("the account `{id}` cannot be used")).detail(aside.trouble.clone())
+        );
     }
     Err(Failure::usage(format!("there is no account `{id}`")).hint("`helve office accounts` lists them"))
 }

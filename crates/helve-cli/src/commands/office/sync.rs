@@ -1,6 +1,6 @@
 //! `helve office sync`: fetches what is new, now.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use helve_office::connect::{LOCAL, Synced, sync_account};
 use helve_office::{Account, Office};
@@ -43,7 +43,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let ended = wire::block_on(all(&office, &chosen, app))?;
     let failed = ended.iter().any(|(_, ended)| matches!(ended, Synced::Failed(_)));
     if app.ui.is_json() {
-        let all: Vec<_> = ended.iter().map(|(id, ended)| json!({ "id": id, "ended": word(ended), "trouble": why(ended) })).collect();
+        let all: Vec<_> = ended
+            .iter()
+            .map(|(id, ended)| json!({ "id": id, "ended": word(ended), "trouble": why(ended) }))
+            .collect();
         app.ui.json(&all)?;
     } else {
         for (id, ended) in &ended {
@@ -51,18 +54,28 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             app.ui.line(match ended {
                 Synced::Done => format!("{} {id} is up to date", paint.good("✓")),
                 Synced::Elsewhere => format!("{} {id}: another process syncs it right now", paint.warn("…")),
-                Synced::Failed(trouble) => format!("{} {id}: {}", paint.bad("✗"), crate::ui::escape::one_line(trouble, 400)),
+                Synced::Failed(trouble) => {
+                    format!("{} {id}: {}", paint.bad("✗"), crate::ui::escape::one_line(trouble, 400))
+                }
             })?;
         }
     }
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-async fn all(office: &Office, chosen: &[Arc<Account>], app: &mut App<'_>) -> anyhow::Result<Vec<(String, Synced)>> {
+async fn all(
+    office: &Office,
+    chosen: &[Arc<Account>],
+    app: &mut App<'_>,
+) -> anyhow::Result<Vec<(String, Synced)>> {
     let mut ended = Vec::new();
     for account in chosen {
-        let mut line = Line::new(app.ui);
-        let synced = sync_account(office, account, &mut |far| line.show(&format!("{}: {far}", account.id))).await;
+        let line = Mutex::new(Line::new(app.ui));
+        let show = |far: &str| {
+            let mut line = line.lock().unwrap_or_else(PoisonError::into_inner);
+            line.show(&format!("{}: {far}", account.id));
+        };
+        let synced = sync_account(office, account, &show).await;
         drop(line);
         ended.push((account.id.clone(), synced.map_err(|error| unusable(&error))?));
     }

@@ -49,15 +49,24 @@ impl OfficeSecrets {
     }
 
     /// Keeps a new secret of an account. Where it is then.
-    pub(crate) async fn keep(&self, account: &str, secret: &SecretString, keep: Keep) -> Result<SecretPlace, Failure> {
+    pub(crate) async fn keep(
+        &self,
+        account: &str,
+        secret: &SecretString,
+        keep: Keep,
+    ) -> Result<SecretPlace, Failure> {
         let id = format!("{account}-{}", &random_id()[..12]);
-        let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("the secret cannot be kept").because(error);
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            Failure::failed("the secret cannot be kept").because(error)
+        };
         if keep != Keep::File {
             let label = format!("Helve: {account}");
             match self.keyring().store(SERVICE, &id, &label, secret).await {
                 Ok(()) => return Ok(SecretPlace::Keyring { service: SERVICE.to_owned(), user: id }),
                 Err(KeyringError::Absent | KeyringError::NoProgram) if keep == Keep::Auto => {}
-                Err(error) => return Err(failed(&error).hint("`--keep-in file` keeps it in an encrypted file")),
+                Err(error) => {
+                    return Err(failed(&error).hint("`--keep-in file` keeps it in an encrypted file"));
+                }
             }
         }
         file()?.write(&id, secret.clone()).await.map_err(|error| failed(&error))?;
@@ -73,13 +82,16 @@ impl OfficeSecrets {
                     self.forget_place(place).await?;
                 }
                 let gone = tokens()?.forget(&login.issuer, &login.id).await;
-                gone.map(drop).map_err(|error| Failure::failed("the login cannot be forgotten").because(&error))
+                gone.map(drop)
+                    .map_err(|error| Failure::failed("the login cannot be forgotten").because(&error))
             }
         }
     }
 
     async fn forget_place(&self, place: &SecretPlace) -> Result<(), Failure> {
-        let failed = |error: &(dyn std::error::Error + 'static)| Failure::failed("the secret cannot be forgotten").because(error);
+        let failed = |error: &(dyn std::error::Error + 'static)| {
+            Failure::failed("the secret cannot be forgotten").because(error)
+        };
         match place {
             SecretPlace::Kept(id) => file()?.remove(id).await.map_err(|error| failed(&error)),
             SecretPlace::Keyring { service, user } if service == SERVICE => {
@@ -95,7 +107,9 @@ impl OfficeSecrets {
             return Ok(known.clone());
         }
         let client_secret = match &login.client_secret {
-            Some(place) => Some(self.look_up(place).await.map_err(|error| Failure::failed(error.to_string()))?),
+            Some(place) => {
+                Some(self.look_up(place).await.map_err(|error| Failure::failed(error.to_string()))?)
+            }
             None => None,
         };
         let settings = IssuerSettings {
@@ -116,7 +130,8 @@ impl OfficeSecrets {
 
     /// A client that reaches addresses of a person's own choice as well.
     pub(crate) fn client(&self, own: &[&Url]) -> Result<helve_net::Client, Failure> {
-        let own: Vec<_> = own.iter().map(|url| helve_mcp::config::ServerConfig::remote(url.as_str())).collect();
+        let own: Vec<_> =
+            own.iter().map(|url| helve_mcp::config::ServerConfig::remote(url.as_str())).collect();
         mcp::client(&self.net, &own.iter().collect::<Vec<_>>())
     }
 
@@ -125,7 +140,9 @@ impl OfficeSecrets {
             SecretPlace::Kept(id) => {
                 let file = file().map_err(|failure| Fault::Login(failure.to_string()))?;
                 let found = file.read(id).await.map_err(|error| Fault::Login(error.to_string()))?;
-                return found.ok_or_else(|| Fault::Login("its password is gone; connect the account again".to_owned()));
+                return found.ok_or_else(|| {
+                    Fault::Login("its password is gone; connect the account again".to_owned())
+                });
             }
             SecretPlace::Keyring { service, user } => {
                 Source::Keyring { service: service.clone(), user: user.clone() }
@@ -152,7 +169,9 @@ impl connect::Secrets for OfficeSecrets {
         Box::pin(async move {
             let session = self.session(login).await.map_err(|failure| Fault::Login(failure.to_string()))?;
             session.bearer().await.map_err(|error| match error {
-                OAuthError::LoginNeeded { reason } => Fault::Login(format!("{reason}; connect the account again")),
+                OAuthError::LoginNeeded { reason } => {
+                    Fault::Login(format!("{reason}; connect the account again"))
+                }
                 OAuthError::Renewal { .. } => Fault::Unreachable(error.to_string()),
                 error => Fault::Login(error.to_string()),
             })

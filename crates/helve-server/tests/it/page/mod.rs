@@ -8,6 +8,7 @@ mod deciding;
 mod hostile;
 mod looks;
 mod origin;
+mod seen;
 
 use std::time::Duration;
 

@@ -1,0 +1,130 @@
+//! Sending by JMAP.
+//!
+//! The server sends what is in the account. So the message goes into the drafts first, and with the submission, in
+//! one step on the server, from there to the sent mails: whoever finds it there knows that it was sent, also after
+//! the reply was lost.
+
+use bytes::Bytes;
+use serde_json::{Map, Value, json};
+
+use super::account::JmapAccount;
+use super::call::{CallFault, word};
+use super::mails::{Imported, import, set, with_role};
+use super::session::is_id;
+use crate::account::{Envelope, Fault, Flags, FolderRole, Submitted};
+use crate::text::Address;
+
+/// What is needed before anything is sent.
+struct Ready {
+    identity: String,
+    drafts: String,
+    sent: Option<String>,
+    email: Imported,
+}
+
+pub(super) async fn submit(account: &JmapAccount, envelope: &Envelope, message: Bytes) -> Submitted {
+    let ready = match prepare(account, envelope, message).await {
+        Ok(ready) => ready,
+        // Nothing was handed over yet, whatever went wrong.
+        Err(fault) => return not_sent(&fault),
+    };
+    let asked = account.change("EmailSubmission/set", submission(envelope, &ready)).await;
+    let submitted = match asked {
+        Ok(answer) => read(account, envelope, &answer),
+        Err(CallFault::Said(kind)) if kind == "serverPartialFail" => Submitted::Unknown(format!(
+            "`{}` did a part of it, and does not say which",
+            account.server.host()
+        )),
+        Err(CallFault::Said(kind)) => {
+            let temporary = matches!(kind.as_str(), "serverUnavailable" | "serverFail" | "rateLimit");
+            refused(account, &kind, temporary, Vec::new())
+        }
+        Err(CallFault::Fault(Fault::Unknown(text))) => Submitted::Unknown(text),
+        Err(CallFault::Fault(fault)) => not_sent(&fault),
+    };
+    if let (Submitted::Refused { .. }, Imported::New(id)) = (&submitted, &ready.email) {
+        // Nobody gets it, so nothing of it stays among the drafts. That it does is no trouble.
+        let _ = set(account, json!({ "destroy": [id] }), "/notDestroyed").await;
+    }
+    submitted
+}
+
+async fn prepare(account: &JmapAccount, envelope: &Envelope, message: Bytes) -> Result<Ready, Fault> {
+    if !account.session().await?.submits {
+        return Err(Fault::Refused(format!("`{}` does not send mails by JMAP", account.server.host())));
+    }
+    let identity = identity(account, &envelope.from).await?;
+    let drafts = with_role(account, FolderRole::Drafts).await?;
+    let drafts = drafts.ok_or_else(|| Fault::Refused("the account has no folder for drafts".to_owned()))?;
+    let sent = with_role(account, FolderRole::Sent).await?;
+    let flags = Flags { seen: true, draft: true, ..Flags::default() };
+    let email = import(account, &drafts, message, flags).await?;
+    Ok(Ready { identity, drafts, sent, email })
+}
+
+/// As whom the server sends for this address: by its name, or as whoever may use any.
+async fn identity(account: &JmapAccount, from: &Address) -> Result<String, Fault> {
+    let asked = account.read("Identity/get", json!({})).await;
+    let answer = asked.map_err(|fault| fault.into_fault(account.server.host(), "say who may send"))?;
+    let empty = Vec::new();
+    let list = answer.get("list").and_then(Value::as_array).unwrap_or(&empty);
+    let email =
+        |identity: &Value| identity.get("email").and_then(Value::as_str).unwrap_or_default().to_owned();
+    let any = format!("*@{}", from.domain());
+    let fits: [&dyn Fn(&str) -> bool; 3] = [
+        &|email| email.eq_ignore_ascii_case(from.as_str()),
+        &|email| email.eq_ignore_ascii_case(&any),
+        // Cyrus has one without an address, which checks nothing.
+        &str::is_empty,
+    ];
+    let found = fits.iter().find_map(|fits| list.iter().find(|identity| fits(&email(identity))));
+    let id = found.and_then(|identity| identity.get("id")).and_then(Value::as_str).filter(|id| is_id(id));
+    id.map(str::to_owned).ok_or_else(|| {
+        Fault::Refused(format!("`{}` does not let the account send as {from}", account.server.host()))
+    })
+}
+
+fn submission(envelope: &Envelope, ready: &Ready) -> Value {
+    let recipients: Vec<Value> = envelope.to.iter().map(|to| json!({ "email": to.as_str() })).collect();
+    let mut patch = Map::from_iter([("keywords/$draft".to_owned(), Value::Null)]);
+    if let Some(sent) = &ready.sent {
+        patch.insert(format!("mailboxIds/{}", ready.drafts), Value::Null);
+        patch.insert(format!("mailboxIds/{sent}"), Value::Bool(true));
+    }
+    json!({
+        "create": { "s": {
+            "identityId": ready.identity,
+            "emailId": ready.email.id(),
+            "envelope": { "mailFrom": { "email": envelope.from.as_str() }, "rcptTo": recipients },
+        } },
+        "onSuccessUpdateEmail": { "#s": patch },
+    })
+}
+
+fn read(account: &JmapAccount, envelope: &Envelope, answer: &Value) -> Submitted {
+    if let Some(created) = answer.pointer("/created/s") {
+        let id = created.get("id").and_then(Value::as_str).unwrap_or_default();
+        return Submitted::Accepted(format!("submission {}", helve_core::hidden::one_line(id, 80)));
+    }
+    let Some(error) = answer.pointer("/notCreated/s") else {
+        return Submitted::Unknown(format!("`{}` does not say what became of it", account.server.host()));
+    };
+    let kind = error.get("type").and_then(Value::as_str).map_or_else(|| "no reason given".to_owned(), word);
+    let named = error.get("invalidRecipients").and_then(Value::as_array).into_iter().flatten();
+    let named: Vec<&str> = named.filter_map(Value::as_str).collect();
+    let is_named = |to: &&Address| named.iter().any(|name| name.eq_ignore_ascii_case(to.as_str()));
+    let recipients = envelope.to.iter().filter(is_named).cloned().collect();
+    let temporary = matches!(kind.as_str(), "serverUnavailable" | "serverFail" | "rateLimit" | "overQuota");
+    refused(account, &kind, temporary, recipients)
+}
+
+fn refused(account: &JmapAccount, kind: &str, temporary: bool, recipients: Vec<Address>) -> Submitted {
+    let why = format!("`{}` does not send it ({kind})", account.server.host());
+    Submitted::Refused { why, temporary, recipients }
+}
+
+/// A fault from before anything was handed over.
+fn not_sent(fault: &Fault) -> Submitted {
+    let temporary = matches!(fault, Fault::Unreachable(_) | Fault::Unknown(_));
+    Submitted::Refused { why: format!("{fault}; nothing was sent"), temporary, recipients: Vec::new() }
+}
