@@ -4,8 +4,6 @@
 
 mod availability;
 mod calendar_listing;
-mod calendar_listing;
-mod calendar_world;
 mod calendar_world;
 mod dav;
 mod dav_hostile;
