@@ -55,7 +55,7 @@ pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
 pub use helve_schema::{FieldError, Problem, Repair, Schema};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};
 pub use identity::{Key, KeyText, Purpose};
-pub use label::{Label, LabelSet, Taint};
+pub use label::{Label, LabelSet, Reads, Taint, TellsReads};
 pub use name::{Layer, NameError, ToolName};
 pub use outcome::{Outcome, Output, Pending, Status};
 pub use parameter::{Parameter, ParameterType};

@@ -195,7 +195,7 @@ pub struct Ending {
     /// Where in the pipeline the error happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
-    /// The question put to a person.
+    /// The question put to a person, where it is open or ended with no.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub approval_id: Option<ApprovalId>,
     /// The earlier call whose outcome was returned.

@@ -29,6 +29,7 @@ use crate::context::Context;
 use crate::definition::{Definition, DefinitionError, Example, Problem, Risk, limits};
 use crate::effect::EffectHandler;
 use crate::error::ToolError;
+use crate::label::TellsReads;
 use crate::memory::MemoryLimits;
 use crate::name::{NameError, ToolName};
 use crate::precondition::{Check, Condition, Expected};
@@ -190,6 +191,7 @@ pub(crate) struct OwnCode {
     pub(crate) recall: Option<Arc<dyn RecallHandler>>,
     pub(crate) retry_if: Option<RetryIf>,
     pub(crate) spellings: Option<Spellings>,
+    pub(crate) tells_reads: Option<Arc<dyn TellsReads>>,
 }
 
 impl Tool {
@@ -311,6 +313,11 @@ impl Tool {
     /// Every way to write what a text of its arguments means, where it knows of more than one.
     pub fn spellings(&self, text: &str) -> Option<Vec<String>> {
         self.0.own.spellings.as_ref().map(|spellings| spellings(text))
+    }
+
+    /// How it tells calls that read private things from those that do not, where it can.
+    pub fn tells_reads(&self) -> Option<&Arc<dyn TellsReads>> {
+        self.0.own.tells_reads.as_ref()
     }
 
     /// A digest of all that the tool says of itself. An approval or a pin is bound to it.

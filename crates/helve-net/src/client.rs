@@ -1,6 +1,7 @@
 //! Sends a request and follows its redirects, every hop under the same checks.
 
 use std::collections::HashMap;
+use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -14,7 +15,7 @@ use crate::error::NetError;
 use crate::message::{Content, Redirects, Request, Response, StreamingResponse, Upgraded};
 use crate::plain::Plain;
 use crate::policy::NetPolicy;
-use crate::resolver::{GuardedResolver, Lookup, system_lookup};
+use crate::resolver::{GuardedResolver, Lookup, look_up, system_lookup};
 use crate::target::Target;
 
 pub(crate) const USER_AGENT: &str = concat!("helve/", env!("CARGO_PKG_VERSION"));
@@ -83,6 +84,27 @@ impl Client {
     /// The policy that it keeps.
     pub fn policy(&self) -> &NetPolicy {
         &self.0.policy
+    }
+
+    /// The same client for the public internet alone: what `allow` lists is refused, after redirects too.
+    pub fn public(&self) -> Result<Self, NetError> {
+        match self.0.policy.allow.is_empty() {
+            true => Ok(self.clone()),
+            false => Self::with_lookup(self.0.policy.public(), Arc::clone(&self.0.lookup)),
+        }
+    }
+
+    /// Whether a URL leads to what only an entry of `allow` opens. Its name is looked up where that is needed
+    /// to tell; one that cannot be looked up leads nowhere.
+    pub async fn leads_inside(&self, url: &Url) -> bool {
+        if let Some(known) = self.0.policy.leads_inside(url) {
+            return known;
+        }
+        let Ok(target) = Target::of(url) else { return false };
+        let looked_up = look_up(&self.0.lookup, &target.host);
+        let found = tokio::time::timeout(self.0.policy.connect_timeout(), looked_up).await;
+        let is_opened = |found: &[IpAddr]| self.0.policy.is_opened(&target.host, target.port, found);
+        matches!(found, Ok(Ok(addresses)) if is_opened(&addresses))
     }
 
     /// Sends a request and reads the whole response. Any status is a response.

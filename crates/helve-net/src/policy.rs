@@ -1,6 +1,6 @@
 //! Which hosts may be reached, and within which bounds.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::time::Duration;
 
 use schemars::JsonSchema;
@@ -89,6 +89,34 @@ impl NetPolicy {
             Some(address) => address::special(address).is_some(),
             None => is_localhost(&host) || self.allow.iter().any(|entry| entry.names(&host, port)),
         })
+    }
+
+    /// Whether a URL leads to what only an entry of `allow` opens, as far as that can be said before its name
+    /// is looked up. None: an entry opens addresses, and the name may lead to one.
+    pub fn leads_inside(&self, url: &Url) -> Option<bool> {
+        let Target { host, port, address } = Target::of(url).ok()?;
+        let at_once = match address {
+            Some(address) => Some(vec![address]),
+            None if is_localhost(&host) => Some(vec![Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()]),
+            None => None,
+        };
+        if let Some(addresses) = at_once {
+            return Some(self.is_opened(&host, port, &addresses));
+        }
+        if self.allow.iter().any(|entry| !entry.is_any() && entry.names(&host, port)) {
+            return Some(true);
+        }
+        match self.allow.iter().any(|entry| entry.may_hold(port)) {
+            true => None,
+            false => Some(false),
+        }
+    }
+
+    /// Whether one of these is not public, and an entry of `allow` opens it.
+    pub(crate) fn is_opened(&self, host: &str, port: u16, addresses: &[IpAddr]) -> bool {
+        addresses
+            .iter()
+            .any(|address| address::special(*address).is_some() && self.check(host, port, *address).is_ok())
     }
 
     /// What can be said before a name is looked up. A lookup tells the name to others, so one that

@@ -102,6 +102,12 @@ impl Sandbox {
         Self { options, link: Arc::default() }
     }
 
+    /// The same with another way out. Both share what starts their boxes.
+    pub fn with_egress(&self, egress: Arc<dyn Egress>) -> Self {
+        let options = SandboxOptions { egress: Some(egress), ..self.options.clone() };
+        Self { options, link: Arc::clone(&self.link) }
+    }
+
     /// The least confinement that will do.
     pub fn min_level(&self) -> Level {
         self.options.min_level

@@ -165,13 +165,43 @@ fn print_error(error: &ToolError, outcome: &Outcome, show: &Show, ui: &mut Ui) -
 
 /// What the error suggests, then what a person at a command line can do.
 fn hints(error: &ToolError, tool: &str, show: &Show) -> Vec<String> {
-    let suggestions = error.suggestions().iter().map(|line| escape::one_line(line, 400));
+    let suggestions = error.suggestions().iter().filter_map(|line| for_person(line));
+    let suggestions = suggestions.map(|line| escape::one_line(&line, 400));
     let next = next_step(error.code(), tool, show);
     // A server's own error has said so already.
     let is_said = |next: &String| {
         next.contains("timeout_s") && error.suggestions().iter().any(|said| said.contains("timeout_s"))
     };
     suggestions.chain(next.filter(|next| !is_said(next))).collect()
+}
+
+/// What a suggestion says to a person. It is written for a model, which is told what to tell its user; here the user
+/// reads it.
+fn for_person(suggestion: &str) -> Option<String> {
+    const TOLD: [&str; 8] = [
+        "tell the user to ",
+        "tell the user that ",
+        "tell the user: ",
+        "tell the user, who can ",
+        "tell the operator to ",
+        "tell the operator: ",
+        "tell the user",
+        "tell the operator",
+    ];
+    /// For whoever may call again and again by itself.
+    const FOR_MODELS: [&str; 4] =
+        ["do not repeat ", "do what the reason says, ", "do something else, or ask", "ask the user whether "];
+    let clauses = suggestion.split("; ").filter_map(|clause| {
+        if FOR_MODELS.iter().any(|start| clause.starts_with(start))
+            || clause == "stop here, and tell the user why"
+        {
+            return None;
+        }
+        let said = TOLD.iter().fold(clause.to_owned(), |text, told| text.replacen(told, "", 1));
+        Some(said).filter(|said| !said.trim().is_empty())
+    });
+    let said = clauses.collect::<Vec<_>>().join("; ");
+    (!said.is_empty()).then_some(said)
 }
 
 /// What a person at a command line can do beside what the error suggests.
@@ -261,6 +291,39 @@ mod tests {
         for code in ErrorCode::ALL {
             let error = ToolError::new(*code, "it failed").suggest(ran);
             assert_eq!(hints(&error, "x", &show).first().map(String::as_str), Some(ran), "{code}");
+        }
+    }
+
+    #[test]
+    fn a_person_is_not_told_what_a_model_should_tell_them() {
+        for (for_model, said) in [
+            (
+                "tell the user to set `KEY` where Helve runs; it is needed",
+                Some("set `KEY` where Helve runs; it is needed"),
+            ),
+            ("tell the user that the account may not do this", Some("the account may not do this")),
+            (
+                "tell the user, who can raise `cost` in `[[limits.calls]]`",
+                Some("raise `cost` in `[[limits.calls]]`"),
+            ),
+            (
+                "ask for less, or tell the operator to raise `memory_mb`",
+                Some("ask for less, or raise `memory_mb`"),
+            ),
+            (
+                "tell the operator; `helve doctor` says what is wrong",
+                Some("`helve doctor` says what is wrong"),
+            ),
+            (
+                "ask the user whether it is still wanted; calling again asks anew",
+                Some("calling again asks anew"),
+            ),
+            ("do not repeat it; do what the reason says, or ask the user what they want instead", None),
+            ("do not repeat it; tell the user", None),
+            ("stop here, and tell the user why", None),
+            ("check that the URL is valid", Some("check that the URL is valid")),
+        ] {
+            assert_eq!(for_person(for_model).as_deref(), said, "{for_model}");
         }
     }
 }

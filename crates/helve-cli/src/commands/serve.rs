@@ -14,7 +14,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use helve::identity::KeyText;
-use helve::{Caller, Runtime};
+use helve::{Access, Caller, Filter, Runtime};
 use helve_mcp::server::random_id;
 use helve_server::records::Records;
 use helve_server::{BindError, Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
@@ -207,6 +207,9 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let opened = open(&loaded, seen)?;
     let (runtime, store) = (opened.runtime.clone(), Arc::clone(&opened.store));
+    for entry in unmatched(&caller, &runtime, &loaded) {
+        app.ui.note(format!("note: `--allow {entry}` fits no tool; `helve tools list` shows their names"))?;
+    }
     wire::block_on(async {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let hooked = runtime.clone();
@@ -237,6 +240,25 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     })?;
     store.close().context("the record of the last calls may not be on disk")?;
     Ok(Exit::Done)
+}
+
+/// What a caller is allowed that no tool fits. Tools of MCP servers come later, so nothing is said of those.
+fn unmatched(caller: &Caller, runtime: &Runtime, loaded: &Loaded) -> Vec<String> {
+    let Access::Only(entries) = &caller.access else { return Vec::new() };
+    let names: Vec<_> =
+        runtime.registry().list(&Filter::default()).iter().map(|one| one.tool.name().clone()).collect();
+    let servers = &loaded.config.mcp.servers;
+    let comes_later = |entry: &str| {
+        servers.iter().any(|(name, server)| match server.namespace(name) {
+            "" => true,
+            namespace => entry.split('/').next() == Some(namespace),
+        })
+    };
+    let fits = |entry: &String| {
+        let alone = Access::Only([entry.clone()].into_iter().collect());
+        names.iter().any(|name| alone.allows(name))
+    };
+    entries.iter().filter(|entry| !fits(entry) && !comes_later(entry)).cloned().collect()
 }
 
 /// How long calls that run may go on once somebody wants the process to end.

@@ -150,6 +150,18 @@ fn description_of(schema: &Schema, at: &str, name: &str, pointer: &str) -> Strin
     }
 }
 
+/// What other tools call a key of ours, and which it is.
+const ELSEWHERE_CALLED: [(&str, &str); 8] = [
+    ("base_url", "server"),
+    ("baseUrl", "server"),
+    ("servers", "server"),
+    ("host", "server"),
+    ("spec", "document"),
+    ("schema", "document"),
+    ("file", "document"),
+    ("path", "document"),
+];
+
 /// If the last step of `pointer` is no key of the object around it: a hint what was meant, which
 /// may be empty.
 pub(super) fn unknown_key(pointer: &str, schema: &Schema) -> Option<String> {
@@ -158,7 +170,10 @@ pub(super) fn unknown_key(pointer: &str, schema: &Schema) -> Option<String> {
     if known.is_empty() || known.iter().any(|name| name == key) {
         return None;
     }
-    let here = crate::suggest::nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
+    let called =
+        ELSEWHERE_CALLED.iter().find(|(other, own)| *other == key && known.iter().any(|one| one == own));
+    let nearest = || crate::suggest::nearest(key, known.iter().map(String::as_str)).map(str::to_owned);
+    let here = called.map(|(_, own)| (*own).to_owned()).or_else(nearest);
     let elsewhere = || {
         let all = sections().into_iter().flat_map(|section| section.keys).map(|key| key.key);
         all.filter(|path| !path.contains("[]")).find(|path| path.rsplit('.').next() == Some(key))

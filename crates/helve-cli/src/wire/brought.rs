@@ -257,6 +257,7 @@ impl Handler for Guarded {
         }
     }
 
+    /// Only of what is trusted: the address of a request may name a secret.
     fn preview(
         &self,
         arguments: &Value,

@@ -18,7 +18,7 @@ use helve_mcp::trust::Scope;
 use helve_net::{NetPolicy, Url};
 use helve_sandbox::Sandbox;
 use helve_tools::http::HttpToolConfig;
-use helve_tools::openapi::OpenApiConfig;
+use helve_tools::openapi::{self, OpenApiConfig};
 use helve_tools::program::ProgramToolConfig;
 use serde_json::{Value, json};
 
@@ -331,11 +331,23 @@ impl Demands {
         } = config;
         self.add_secrets(&json!([server, server_variables, auth, headers, query]));
         match is_remote(document) {
-            true => self.fixed.push(Demand::Fetch(document.clone())),
+            true => {
+                self.fixed.push(Demand::Fetch(document.clone()));
+                self.add_address(document, net);
+            }
             false => self.paths.push((Use::Read, PathBuf::from(document))),
         }
+        // The document says it in the place of the file, and is a part of what is trusted.
+        let named = match (server, is_remote(document)) {
+            (Some(server), _) => Some(server.clone()),
+            (None, false) => openapi::server_of(config, self.own.path()).map(String::from),
+            (None, true) => None,
+        };
+        if let Some(server) = named {
+            self.add_address(&server, net);
+        }
         match server {
-            Some(server) => self.add_address(server, net),
+            Some(_) => {}
             None if self.fixed.iter().any(|demand| matches!(demand, Demand::Secret(_))) => {
                 self.fixed.push(Demand::AnyServer);
             }

@@ -109,18 +109,34 @@ fn made(section: &HookSection, maker: &HookMaker, folder: &Path) -> Result<Vec<H
     let event: HookEvent = section.event.parse().map_err(|error| {
         vec![format!("{}  `{}`: {error}", document::at(&section.origin()), section.event)]
     })?;
-    maker.make(&event, &section.group, folder).map_err(|problems| {
+    let entries = maker.make(&event, &section.group, folder).map_err(|problems| {
         let line =
             |at: &str, message: &str| format!("{}  `{at}`: {message}", document::at(&section.origin_of(at)));
-        problems.iter().map(|problem| line(&problem.at, &problem.message)).collect()
-    })
+        problems.iter().map(|problem| line(&problem.at, &problem.message)).collect::<Vec<_>>()
+    })?;
+    let placed =
+        |(index, entry): (usize, HookEntry)| match place(&section.origin_of(&format!("hooks/{index}"))) {
+            Some(place) => entry.at(place),
+            None => entry,
+        };
+    Ok(entries.into_iter().enumerate().map(placed).collect())
+}
+
+/// File and line, without the folder: a model reads it, too.
+fn place(origin: &Origin) -> Option<String> {
+    match origin {
+        Origin::File { path, line, .. } => Some(format!("{}:{line}", path.file_name()?.to_string_lossy())),
+        _ => None,
+    }
 }
 
 /// What stands for a hook that may not run, and why.
 fn hold(entry: &HookEntry, why: &str) -> Vec<HookEntry> {
     let (event, on_failure) = when_held(&entry.event);
     let hook = HeldHook::new(entry.hook.label(), why);
-    vec![HookEntry::new(event, entry.matcher.clone(), hook).on_failure(on_failure)]
+    let mut held = HookEntry::new(event, entry.matcher.clone(), hook).on_failure(on_failure);
+    held.place.clone_from(&entry.place);
+    vec![held]
 }
 
 /// When something stands for a hook that may not run, and whether it denies. One that would look at a result must

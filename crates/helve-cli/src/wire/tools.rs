@@ -6,6 +6,7 @@ use std::time::Duration;
 use helve::ports::{LaunchError, Launcher};
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
 use helve_mcp::trust::Verdict;
+use helve_net::HostPattern;
 use helve_sandbox::Sandbox;
 use helve_tools::composed::{composed_tool, late_composed_tool};
 use helve_tools::http::{HttpToolConfig, http_tool};
@@ -18,7 +19,7 @@ use super::broken::{self, BrokenPart};
 use super::brought::{self, Agreed, BroughtTool};
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
-use super::demands::Known;
+use super::demands::{Demand, Known};
 use super::{office, openapi, web};
 use crate::config::origin::short;
 use crate::config::{Config, Loaded, ToolEntry, ToolKind, document};
@@ -355,13 +356,35 @@ impl Maker {
         };
         let sandbox = Arc::clone(&self.launcher);
         let launcher = Arc::new(Agreed { sandbox, brought: Arc::clone(&brought) });
-        let client = if brought.demands().is_empty() { &self.public } else { &self.client };
-        let mut made = self.make_with(entry, registry, client, launcher)?;
+        let client = self.client_of(&brought);
+        let mut made = self.make_with(entry, registry, &client, launcher)?;
         if brought.demands().is_empty() {
             made.change(|tool| brought::labelled(tool, entry.kind))?;
         }
         made.change(|tool| brought::guarded(tool, Arc::clone(&brought)))?;
         Ok(made)
+    }
+
+    /// The client of a tool that runs only while what it asks for is trusted: the addresses that a person has looked
+    /// at need no entry of `net.allow` beside that.
+    fn client_of(&self, brought: &BroughtTool) -> LazyClient {
+        let demands = brought.demands();
+        let addresses: Vec<HostPattern> = demands
+            .iter()
+            .filter_map(|demand| match demand {
+                Demand::Address(address) => address.parse().ok(),
+                _ => None,
+            })
+            .collect();
+        match (demands.is_empty(), addresses.is_empty()) {
+            (true, _) => self.public.clone(),
+            (false, true) => self.client.clone(),
+            (false, false) => {
+                let mut net = self.client.policy().clone();
+                net.allow.extend(addresses);
+                LazyClient::new(net)
+            }
+        }
     }
 
     fn make_with(

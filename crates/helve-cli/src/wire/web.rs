@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use helve::Tool;
 use helve_sandbox::Sandbox;
+use helve_tools::egress::ThroughProxy;
 use helve_tools::web::browser::{BoxedBrowser, Chromium};
 use helve_tools::web::client::LazyClient;
 use helve_tools::web::{Downloads, WebConfigError};
@@ -24,7 +25,8 @@ pub(super) fn tools(
 ) -> Result<(Vec<Tool>, Option<Remark>), Failure> {
     let config = &loaded.config.web;
     let mut backend = WebBackend::new(client);
-    let browser = BoxedBrowser::new(sandbox.clone(), config.scrape.browser.clone());
+    let public = Arc::new(ThroughProxy::new(loaded.config.net.public()));
+    let browser = BoxedBrowser::new(sandbox.clone(), public, config.scrape.browser.clone());
     backend.browser = Some(Arc::new(Chromium::new(Arc::new(browser))));
     let mut remark = None;
     if let Some(folder) = &config.http.downloads {

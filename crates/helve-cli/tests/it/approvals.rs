@@ -391,3 +391,23 @@ async fn what_changed_after_it_was_approved_at_the_terminal_does_not_go_out() {
     );
     assert_says(&home.run(&["audit", "verify"]), 0, &[]);
 }
+
+#[test]
+fn a_question_shows_the_command_and_the_address_that_would_run() {
+    let home = Home::new();
+    let program = "[[tool.program]]\nname = 'tidy'\ndescription = 'Tidies up.'\nwhen_to_use = 'In tests.'\ncommand = 'rm'\nargs = ['-f', 'two words']\nrisk = 'high'\n";
+    let http = "[[tool.http]]\nname = 'drop'\ndescription = 'Drops a draft.'\nwhen_to_use = 'In tests.'\nmethod = 'DELETE'\nurl = 'https://api.example.com/drafts/{id}'\nheaders = { Authorization = 'Bearer ${env:DRAFTS_KEY}' }\nquery = { key = '${env:DRAFTS_KEY}' }\nparameters = [{ name = 'id', type = 'integer', description = 'Which.', required = true }]\n";
+    home.write("helve.toml", format!("{program}{http}"));
+    let env = [("DRAFTS_KEY", "s3cret-key-77")];
+    assert_eq!(home.run_with(&["trust", "--yes"], &env, b"").code, 0);
+    let shown = |call: &[&str]| {
+        assert_eq!(home.run_with(call, &env, b"").code, 3, "{call:?}");
+        let asked = home.json(&["approvals", "list"]);
+        home.run(&["approvals", "show", asked[0]["id"].as_str().unwrap()]).stdout
+    };
+    let program = shown(&["call", "tidy"]);
+    assert!(program.contains("  rm -f 'two words'"), "{program}");
+    let http = shown(&["call", "drop", "id=7"]);
+    assert!(http.contains("  DELETE https://api.example.com/drafts/7?key="), "{http}");
+    assert!(!http.contains("s3cret"), "{http}");
+}

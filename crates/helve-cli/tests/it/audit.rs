@@ -205,3 +205,56 @@ fn an_export_can_begin_at_a_time() {
     assert_eq!(home.run(&["audit", "export", "--since", "2099-01-01 00:00"]).stdout, "");
     assert_eq!(home.run(&["audit", "export", "--since", "soon"]).code, 2);
 }
+
+const RISKY: &str = "[[tool.program]]\nname = 'note'\ndescription = 'Notes.'\nwhen_to_use = 'In tests.'\ncommand = 'true'\nrisk = 'high'\n";
+
+#[test]
+fn what_a_person_or_a_guard_denied_is_found_and_names_its_question() {
+    let home = Home::new();
+    home.write("helve.toml", RISKY);
+    assert_eq!(home.run(&["call", "note"]).code, 3);
+    let question = home.json(&["approvals", "list"])[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(home.run(&["approvals", "deny", &question]).code, 0);
+    assert_eq!(home.run(&["call", "note"]).code, 4);
+    assert_eq!(home.run(&["call", "http-get", "url=http://127.0.0.1:9/"]).code, 4);
+    let tools = |said: &str| -> Vec<String> {
+        let found = home.json(&["audit", "list", "--said", said]);
+        found.as_array().unwrap().iter().map(|call| call["tool"].as_str().unwrap().to_owned()).collect()
+    };
+    assert_eq!(tools("deny"), ["http-get", "note"]);
+    // One that waits, and one that was denied.
+    assert_eq!(tools("ask"), ["note", "note"]);
+    let denied = home.json(&["audit", "list", "--said", "deny", "--tool", "note"]);
+    let shown = home.run(&["audit", "show", denied[0]["call_id"].as_str().unwrap()]).stdout;
+    let line = |name: &str| shown.lines().find(|line| line.trim_start().starts_with(name)).map(str::to_owned);
+    assert!(
+        line("gate").is_some_and(|line| line.contains(&format!("deny, by approval {question}"))),
+        "{shown}"
+    );
+    assert!(line("approval").is_some_and(|line| line.contains(&question)), "{shown}");
+    assert!(line("decided by").is_some_and(|line| line.contains("local user")), "{shown}");
+}
+
+#[test]
+fn the_next_page_is_of_the_same_search() {
+    let home = with_calls();
+    let said =
+        home.run(&["audit", "list", "--tool", "math-*", "--since", "1h", "-n", "1", "--details"]).stderr;
+    let more = said.lines().find_map(|line| line.strip_prefix("more: helve ")).unwrap().to_owned();
+    assert!(more.contains("--tool 'math-*'") && more.contains("--details"), "{more}");
+    let words: Vec<_> = more.split(' ').map(|word| word.trim_matches('\'')).collect();
+    let next = home.run(&words);
+    assert!(next.stdout.contains("2+3"), "the other one: {}", next.all());
+    assert!(!home.run(&["audit", "list"]).stderr.contains("more:"));
+}
+
+#[test]
+fn an_answer_from_the_record_is_told_from_a_call_that_ran() {
+    let home = Home::new();
+    for _ in 0..2 {
+        home.run(&["call", "math-eval", "expression=2+3", "--idempotency-key", "k"]);
+    }
+    let listed = home.run(&["audit", "list"]).stdout;
+    assert_eq!(listed.matches("math-eval (replay)").count(), 1, "{listed}");
+    assert_eq!(listed.matches("math-eval ").count(), 2, "{listed}");
+}

@@ -430,3 +430,16 @@ fn an_import_shows_all_that_it_asks_to_trust() {
     let written = std::fs::read_to_string(home.project().join("helve.toml")).unwrap();
     assert!(written.contains("${env:TOKEN}") && !written.contains("AWS_SECRET"), "{written}");
 }
+
+#[test]
+fn a_denial_names_file_and_line_of_the_hook() {
+    let home = Home::new();
+    let hook = "\n\n[[hooks.PreToolUse]]\nmatcher = 'time-now'\nhooks = [{ type = 'command', command = 'echo no >&2; exit 2' }]\n";
+    home.write("helve.toml", hook);
+    let config = ["--config", "helve.toml"];
+    let ran = home.run(&[&["call", "time-now"][..], &config].concat());
+    assert!(ran.code == 4 && ran.stderr.contains("helve.toml:5) says no"), "{}", ran.all());
+    let listed =
+        home.json(&[&["audit", "list", "--said", "deny", "--by", "helve.toml:5"][..], &config].concat());
+    assert_eq!(listed.as_array().unwrap().len(), 1, "{listed}");
+}

@@ -106,3 +106,22 @@ fn what_no_key_can_be_is_refused() {
     assert!(ran.code == 2 && ran.stderr.contains("a tool does not make keys"), "{}", ran.stderr);
     assert_eq!(home.json(&["keys", "list"]), json!([]));
 }
+
+#[test]
+fn a_key_is_revoked_by_its_name_where_one_has_it() {
+    let home = Home::new();
+    for _ in 0..2 {
+        assert_eq!(home.run(&["keys", "create", "cron"]).code, 0);
+    }
+    assert_eq!(home.run(&["keys", "create", "ada"]).code, 0);
+    assert_eq!(home.run(&["keys", "revoke", "ada"]).code, 0);
+    let several = home.run(&["keys", "revoke", "cron"]);
+    assert!(several.code == 2 && several.stderr.contains("2 keys have the name `cron`"), "{}", several.all());
+    assert_eq!(several.stderr.matches("helve keys revoke ").count(), 2, "{}", several.all());
+    let id = home.json(&["keys", "list"])[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(home.run(&["keys", "revoke", &id]).code, 0);
+    assert_eq!(home.run(&["keys", "revoke", "cron"]).code, 0, "one is left");
+    assert_eq!(home.json(&["keys", "list"]), json!([]));
+    // Who is not good any more is not meant by a name.
+    assert_eq!(home.run(&["keys", "revoke", "ada"]).code, 2);
+}

@@ -508,3 +508,16 @@ steps = [{ name = "stats", tool = "text-stats", arguments = { text = "{{ input.t
     let errors = found.iter().filter(|(level, _)| *level == "error").count();
     assert_eq!((errors, ran.stdout.matches("cannot run").count()), (3, 1), "{}", ran.all());
 }
+
+#[test]
+fn a_key_that_others_call_so_is_the_one_that_we_have() {
+    let home = Home::new();
+    home.write("pets.yaml", PETS);
+    home.write(
+        "helve.toml",
+        "[[openapi]]\nnamespace = 'pets'\ndocument = 'pets.yaml'\nbase_url = 'https://a.example'\n",
+    );
+    let ran = home.run(&["tools", "lint"]);
+    assert!(ran.code == 1 && ran.stdout.contains("did you mean `server`?"), "{}", ran.all());
+    assert!(ran.stdout.contains("✗ 1 error, 0 warnings") && !ran.stdout.contains("0 tools"), "{}", ran.all());
+}

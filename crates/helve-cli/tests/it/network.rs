@@ -37,7 +37,7 @@ impl Server {
 }
 
 #[test]
-fn loopback_is_reached_only_where_it_is_allowed() {
+fn loopback_is_reached_only_where_somebody_said_so() {
     let server = Server::start("application/json", r#"{"temperature": 7}"#);
     let home = Home::new();
     let tool = format!(
@@ -45,12 +45,42 @@ fn loopback_is_reached_only_where_it_is_allowed() {
         server.port
     );
     home.write("helve.toml", &tool);
-    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     let ran = home.run(&["call", "weather"]);
-    assert_eq!(ran.code, 4, "{}", ran.all());
-    assert!(ran.stderr.contains("[net] allow"), "{}", ran.stderr);
+    assert!(ran.code == 4 && ran.stderr.contains("helve trust"), "{}", ran.all());
+    let url = format!("url=http://127.0.0.1:{}/", server.port);
+    // Whoever trusts the tool has seen its address: that is one round, and opens it to nobody else.
+    let shown = home.run(&["trust", "--yes"]);
+    assert!(shown.stdout.contains(&format!("127.0.0.1:{}", server.port)), "{}", shown.all());
+    let ran = home.run(&["call", "http-get", &url]);
+    assert!(ran.code == 4 && ran.stderr.contains("[net] allow"), "{}", ran.all());
     assert_eq!(server.requests.load(Ordering::SeqCst), 0);
-    assert_eq!(home.json(&["call", "weather", "--set", "net.allow=127.0.0.1"])["result"]["temperature"], 7);
+    assert_eq!(home.json(&["call", "weather"])["result"]["temperature"], 7);
+    assert_eq!(home.run(&["call", "http-get", &url, "--set", "net.allow=127.0.0.1"]).code, 0);
+}
+
+#[test]
+fn a_document_that_names_this_machine_itself_is_trusted_and_called() {
+    let server = Server::start("application/json", r#"{"name": "Rex"}"#);
+    let home = Home::new();
+    let pets = format!("servers: [{{ url: 'http://127.0.0.1:{}' }}]\n{}", server.port, without_servers(PETS));
+    home.write("pets.yaml", &pets);
+    home.write("helve.toml", "[[openapi]]\nnamespace = 'pets'\ndocument = 'pets.yaml'\n");
+    let tool = home.json(&["tools", "list", "--namespace", "pets"])[0]["name"].as_str().unwrap().to_owned();
+    let call = || home.run(&["call", &tool, "id=7"]);
+    let ran = call();
+    assert!(ran.code == 4 && ran.stderr.contains("helve trust"), "{}", ran.all());
+    assert_eq!(home.run(&["trust", "--yes"]).code, 0);
+    let ran = call();
+    assert_eq!((ran.code, server.requests.load(Ordering::SeqCst)), (0, 1), "{}", ran.all());
+    // Another address in the document is another thing to trust.
+    home.write("pets.yaml", pets.replace("127.0.0.1", "127.0.0.2"));
+    assert_eq!(call().code, 4);
+    assert_eq!(server.requests.load(Ordering::SeqCst), 1);
+}
+
+/// A document without the servers that it names.
+fn without_servers(document: &str) -> String {
+    document.lines().filter(|line| !line.starts_with("servers")).map(|line| format!("{line}\n")).collect()
 }
 
 #[test]

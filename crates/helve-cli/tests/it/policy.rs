@@ -278,3 +278,18 @@ fn explain_names_the_policy_and_its_place() {
         home.run(&["policy", "schema", "mail/send"]).stdout.contains("action \"call mail/send\" in [call]")
     );
 }
+
+#[test]
+fn explain_says_that_a_person_is_asked_although_policies_allow() {
+    let home = Home::new();
+    let args = ["policy", "explain", "http-request", "--args", r#"{"url": "https://example.com/"}"#];
+    let ran = home.run(&args);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert!(
+        ran.stderr.contains("a person is asked all the same: `http-request` is of high risk"),
+        "{}",
+        ran.all()
+    );
+    let low = home.run(&["policy", "explain", "time-now"]);
+    assert!(low.code == 0 && !low.stderr.contains("a person is asked"), "{}", low.all());
+}

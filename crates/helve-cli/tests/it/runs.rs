@@ -411,6 +411,8 @@ fn what_cannot_be_undone_stands_and_is_said() {
     let ran = home.run(&["runs", "undo", &run]);
     assert_says(&ran, 1, &["could be undone; what stands: `burn`", "done, and undone", "done, and stands"]);
     assert_eq!(state(&home, &run), "partly_undone");
+    let shown = home.run(&["runs", "show", &run]);
+    assert_says(&shown, 0, &["nothing here undoes what stands; take it back where it was done"]);
 }
 
 #[test]

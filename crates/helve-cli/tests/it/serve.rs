@@ -272,3 +272,13 @@ fn a_client_over_stdio_is_led_to_the_helve_up_that_runs() {
         child.wait().unwrap();
     }
 }
+
+#[test]
+fn an_allowed_name_that_no_tool_has_is_said() {
+    let home = Home::new();
+    let ran =
+        home.run(&["mcp", "serve", "--allow", "time-now", "--allow", "flies/*", "--allow", "math-evel"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    assert_eq!(ran.stderr.matches("fits no tool").count(), 2, "{}", ran.all());
+    assert!(ran.stderr.contains("`--allow flies/*`") && !ran.stderr.contains("time-now"), "{}", ran.all());
+}

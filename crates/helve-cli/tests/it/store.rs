@@ -54,6 +54,8 @@ fn a_backup_is_made_while_helve_serves_and_put_in_place_when_it_does_not() {
     wait_for("the last call is on disk", || is_anchored(21));
     let refused = home.run(&["store", "restore", "copy", "--yes"]);
     assert!(refused.code == 1 && refused.stderr.contains("stop `helve up`"), "{}", refused.all());
+    let unasked = home.run(&["store", "restore", "copy"]);
+    assert!(unasked.code == 1 && unasked.stderr.contains("stop `helve up`"), "at once: {}", unasked.all());
     drop(up);
 
     // Nobody is there to be asked.
@@ -67,7 +69,11 @@ fn a_backup_is_made_while_helve_serves_and_put_in_place_when_it_does_not() {
     assert_eq!(calls(&home), 20);
     let call = home.run(&["call", "math-eval", "expression=1"]);
     assert!(call.code == 1 && call.all().contains("entry 21 was written and is gone"), "{}", call.all());
-    assert_eq!(home.run(&["audit", "accept", "--yes"]).code, 0);
+    let accepted = home.run(&["audit", "accept", "--yes"]);
+    assert_eq!(accepted.code, 0);
+    let named = |text: &str| accepted.stdout.lines().any(|line| line.contains(text));
+    assert!(named("recorded in what is missing") && named(" math-eval: done"), "{}", accepted.all());
+    assert_eq!(accepted.stdout.matches(" math-eval: ").count(), 1, "{}", accepted.all());
     assert_eq!(home.run(&["call", "math-eval", "expression=1"]).code, 0);
     assert_eq!(home.run(&["audit", "verify"]).code, 0);
 }

@@ -15,6 +15,7 @@ use crate::caller::Caller;
 use crate::cost::Amount;
 use crate::error::{ErrorCode, ToolError};
 use crate::id::CallId;
+use crate::label::Reads;
 use crate::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use crate::name::ToolName;
 use crate::outcome::{Outcome, Status};
@@ -86,6 +87,8 @@ pub struct ContextParts {
     pub client: Option<Arc<dyn Client>>,
     /// What takes back this call with others.
     pub cancellation: Option<CancellationToken>,
+    /// What the call counts as reading, where its tool tells calls apart.
+    pub reads: Reads,
 }
 
 impl ContextParts {
@@ -105,6 +108,7 @@ impl ContextParts {
             host: None,
             client: None,
             cancellation: None,
+            reads: Reads::default(),
         }
     }
 }
@@ -227,6 +231,12 @@ impl Context {
     /// Conditions that are not critical and do not hold: the tool should do what it can without.
     pub fn degraded(&self) -> &[String] {
         self.0.parts.degraded.as_deref().unwrap_or_default()
+    }
+
+    /// What the call counts as reading. Its session was labelled by that, so a tool that told calls apart
+    /// ([`ToolBuilder::tells_reads`](crate::ToolBuilder::tells_reads)) reads nothing private where this is public.
+    pub fn reads(&self) -> Reads {
+        self.0.parts.reads
     }
 
     /// When the tool must be done.

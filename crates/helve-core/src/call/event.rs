@@ -83,6 +83,10 @@ pub enum EventKind {
         code: ErrorCode,
         /// How long it took.
         duration_us: u64,
+        /// Whether the tool may have done its work, and nobody knows. Told once: an answer from the record does
+        /// not tell it again.
+        #[serde(skip_serializing_if = "std::ops::Not::not")]
+        may_have_happened: bool,
     },
     /// A person is asked.
     #[serde(rename = "tools.pending")]

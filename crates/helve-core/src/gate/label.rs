@@ -6,7 +6,9 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::Value;
 
+use crate::BoxFuture;
 use crate::id::CallId;
 
 /// Something that a session has touched.
@@ -39,6 +41,28 @@ impl fmt::Display for Label {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
     }
+}
+
+/// What a call of a tool reads, of one that can read both.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Reads {
+    /// What everybody can read.
+    Public,
+    /// What not everybody can. Assumed where a tool does not tell its calls apart.
+    #[default]
+    Private,
+}
+
+/// How a tool that can read private things tells the calls that do from those that do not. Without it,
+/// every call counts as one that does. See [`ToolBuilder::tells_reads`](crate::ToolBuilder::tells_reads).
+pub trait TellsReads: Send + Sync + 'static {
+    /// What the arguments alone say; none where that has to be found out. Asked before the call is
+    /// permitted, so it must tell nobody of it.
+    fn says(&self, arguments: &Value) -> Option<Reads>;
+
+    /// Finds it out, just before the call runs. It must not take long. What it cannot find out is public:
+    /// the tool keeps to it ([`Context::reads`](crate::Context::reads)).
+    fn find_out(&self, arguments: &Value) -> BoxFuture<'static, Reads>;
 }
 
 /// A set of labels.

@@ -17,6 +17,7 @@ use crate::definition::{
 };
 use crate::effect::{Effect, EffectHandler};
 use crate::error::ToolError;
+use crate::label::TellsReads;
 use crate::name::ToolName;
 use crate::parameter::Parameter;
 use crate::precondition::{Check, Precondition};
@@ -265,6 +266,13 @@ impl ToolBuilder {
     /// from `/`. A rule that denies or asks fits where one of them does. It must be quick.
     pub fn spellings(mut self, spellings: impl Fn(&str) -> Vec<String> + Send + Sync + 'static) -> Self {
         self.own.spellings = Some(Arc::new(spellings));
+        self
+    }
+
+    /// How calls that read private things are told from those that do not. Its facets say what a call can come
+    /// by at most; a call that counts as public must read nothing private ([`Context::reads`]).
+    pub fn tells_reads(mut self, tells: impl TellsReads) -> Self {
+        self.own.tells_reads = Some(Arc::new(tells));
         self
     }
 

@@ -169,3 +169,29 @@ fn patterns_survive_being_written_down() {
     let policy: Result<NetPolicy, _> = serde_json::from_value(serde_json::json!({ "alow": [] }));
     assert!(policy.is_err());
 }
+
+#[test]
+fn what_leads_inside_is_known_before_a_lookup_unless_an_entry_is_an_address() {
+    let policy =
+        NetPolicy::allowing(["127.0.0.1:8080", "wiki.corp.example", "10.1.0.0/16:443", "*"]).unwrap();
+    for (url, expected) in [
+        ("http://127.0.0.1:8080/", Some(true)),
+        ("http://0x7f.1:8080/", Some(true)),
+        ("http://localhost:8080/", Some(true)),
+        ("http://a.localhost:8080/", Some(true)),
+        ("http://wiki.corp.example/", Some(true)),
+        ("https://10.1.2.3/", Some(true)),
+        // Not opened, so it is refused whatever a call counts as.
+        ("http://127.0.0.1:9/", Some(false)),
+        ("http://localhost/", Some(false)),
+        ("https://10.2.0.1/", Some(false)),
+        // Public addresses, and names at ports that no address is opened at.
+        ("https://203.0.114.7/", Some(false)),
+        ("http://example.com/", Some(false)),
+        // A name may lead to an address that is opened at this port.
+        ("https://example.com/", None),
+        ("http://example.com:8080/", None),
+    ] {
+        assert_eq!(policy.leads_inside(&Url::parse(url).unwrap()), expected, "{url}");
+    }
+}

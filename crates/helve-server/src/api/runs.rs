@@ -229,9 +229,21 @@ impl From<RunError> for Problem {
             | RunError::Open(_)
             | RunError::ChangedNothing(_)
             | RunError::NotInDoubt(_)
-            | RunError::IsUndo(_) => Self::new(StatusCode::CONFLICT, error.to_string()),
+            | RunError::IsUndo(_)
+            | RunError::AtWork { .. } => Self::new(StatusCode::CONFLICT, error.to_string()),
             RunError::Journal(error) => error.into(),
             other => Self::new(StatusCode::CONFLICT, other.to_string()),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_run_of_which_a_call_may_be_at_work_is_a_conflict() {
+        let run = CallId::new(jiff::Timestamp::now());
+        assert_eq!(Problem::from(RunError::AtWork { run, seconds: 7 }).status(), StatusCode::CONFLICT);
     }
 }

@@ -38,6 +38,28 @@ async fn a_lost_answer_is_in_doubt_and_says_where_to_look() {
 }
 
 #[tokio::test]
+async fn what_ended_in_doubt_is_counted_and_a_clear_failure_is_not() {
+    let api = api().await;
+    add(&api, pay().handler(|_, _| async { Err(ToolError::new(ErrorCode::Network, "it broke off")) }));
+    let refuse = Tool::builder("refuse").description("Refuses.").input_schema(json!({ "type": "object" }));
+    add(&api, refuse.handler(|_, _| async { Err(ToolError::failed("no").nothing_done()) }));
+    for tool in ["refuse", "pay"] {
+        api.ask("POST /v1/calls", ADA, json!({ "tool": tool })).await;
+    }
+    let mut text = String::new();
+    for _ in 0..100 {
+        text = api.get("/metrics", ADA).await.body;
+        if text.contains("tool=\"pay\"") {
+            break;
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+    let doubted: Vec<_> =
+        text.lines().filter(|line| line.starts_with("helve_calls_in_doubt_total")).collect();
+    assert_eq!(doubted, ["helve_calls_in_doubt_total{tool=\"pay\"} 1"], "{text}");
+}
+
+#[tokio::test]
 async fn a_503_for_a_call_that_has_begun_invites_nobody_to_come_back() {
     let broken = Arc::new(AtomicBool::new(false));
     let fails = Arc::clone(&broken);

@@ -45,6 +45,7 @@ pub(super) struct GlanceEnding {
     pub(super) status: EndStatus,
     pub(super) code: Option<ErrorCode>,
     pub(super) gate: Option<GateRecord>,
+    pub(super) approval_id: Option<serde::de::IgnoredAny>,
 }
 
 /// Text that is copied only where it has escapes.

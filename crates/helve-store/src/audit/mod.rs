@@ -18,6 +18,7 @@ mod verify;
 
 use std::path::{Path, PathBuf};
 
+use helve_core::identity::Key;
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
@@ -34,6 +35,7 @@ pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};
 use crate::chain::Position;
 use crate::error::StoreError;
+use crate::identity::table as identity;
 use crate::{migrations, schema};
 
 /// Reads a journal.
@@ -98,6 +100,13 @@ impl Audit {
             }
             Some(_) | None => Ok(Opened { db, stood_at: None }),
         }
+    }
+
+    /// The API keys that it has.
+    pub fn keys(&self) -> Result<Vec<Key>, StoreError> {
+        let db = self.connect()?;
+        self.check_filled(&db)?;
+        identity::list_vouched(&db).map_err(|source| self.error(source))
     }
 
     pub(crate) fn error(&self, source: rusqlite::Error) -> StoreError {

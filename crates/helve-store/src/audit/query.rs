@@ -57,7 +57,7 @@ pub struct AuditQuery {
     pub session: Option<String>,
     /// The calling agent.
     pub agent: Option<String>,
-    /// What the gate said.
+    /// What it was told: allow, ask or deny, by the gate, a person, or a guard while it ran.
     pub said: Option<Stance>,
     /// A part of the name of whoever decided it: `policy no-mail`, `rule deny`, `labels`.
     pub by: Option<String>,
@@ -282,7 +282,11 @@ impl AuditQuery {
             && self.session.as_ref().is_none_or(|id| caller.session.as_ref() == Some(id))
             && self.agent.as_ref().is_none_or(|name| caller.agent.as_ref() == Some(name))
             && self.risk.is_none_or(|least| record.facts.risk.is_some_and(|risk| risk >= least))
-            && self.fits_gate(record.ending.as_ref().and_then(|ending| ending.gate.as_ref()))
+            && self.fits_gate(record.ending.as_ref().map(|ending| Heard {
+                status: record.status,
+                gate: ending.gate.as_ref(),
+                was_asked: ending.approval_id.is_some(),
+            }))
     }
 
     /// Whether it asks for more than a time: then a first look at each call is worth it.
@@ -312,12 +316,19 @@ impl AuditQuery {
             && is(&self.session, &caller.session)
             && is(&self.agent, &caller.agent)
             && self.risk.is_none_or(|least| facts.risk.is_some_and(|risk| risk >= least))
-            && self.fits_gate(ending.as_ref().and_then(|ending| ending.gate.as_ref()))
+            && self.fits_gate(ending.as_ref().map(|ending| Heard {
+                status,
+                gate: ending.gate.as_ref(),
+                was_asked: ending.approval_id.is_some(),
+            }))
     }
 
-    fn fits_gate(&self, gate: Option<&GateRecord>) -> bool {
-        let is_by = |part: &String| gate.is_some_and(|gate| gate.by.iter().any(|by| by.contains(part)));
-        self.said.is_none_or(|said| gate.is_some_and(|gate| gate.said == said))
+    fn fits_gate(&self, heard: Option<Heard<'_>>) -> bool {
+        let is_by = |part: &String| {
+            let gate = heard.as_ref().and_then(|heard| heard.gate);
+            gate.is_some_and(|gate| gate.by.iter().any(|by| by.contains(part)))
+        };
+        self.said.is_none_or(|said| heard.as_ref().is_some_and(|heard| heard.is(said)))
             && self.by.as_ref().is_none_or(is_by)
     }
 
@@ -330,6 +341,26 @@ impl AuditQuery {
             made_ms: from_ms..until_ms.min(before_ms),
             before: self.before.map_or_else(|| ID_END.to_owned(), |id| id.to_string()),
         }
+    }
+}
+
+/// What a call that has ended was told.
+struct Heard<'r> {
+    status: CallStatus,
+    gate: Option<&'r GateRecord>,
+    was_asked: bool,
+}
+
+impl Heard<'_> {
+    /// Whether this was said to it. A call that the network or another guard refused while it ran was denied, too,
+    /// and one that a person denied was asked about.
+    fn is(&self, said: Stance) -> bool {
+        self.gate.is_some_and(|gate| gate.said == said)
+            || match said {
+                Stance::Deny => self.status == CallStatus::Denied,
+                Stance::Ask => self.was_asked,
+                Stance::Allow => false,
+            }
     }
 }
 

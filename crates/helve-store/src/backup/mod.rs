@@ -34,6 +34,11 @@ pub struct Backup {
 }
 
 impl Backup {
+    /// The ledger that the last restore at a place put aside, where it is still there.
+    pub fn put_aside(journal: &Path) -> Option<PathBuf> {
+        place::put_aside(journal)
+    }
+
     /// Where it is.
     pub fn folder(&self) -> &Path {
         &self.folder

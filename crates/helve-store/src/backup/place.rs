@@ -24,6 +24,14 @@ const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 /// What is replaced.
 const REPLACED: [&str; 2] = [".key", ""];
 
+/// The ledger that the last restore put aside, where it is still there.
+pub(super) fn put_aside(journal: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(with_ending(journal, BEFORE)).ok()?;
+    // Their names are times.
+    let last = folders.filter_map(Result::ok).map(|entry| entry.path()).max()?;
+    Some(last.join(journal.file_name()?)).filter(|file| file.is_file())
+}
+
 /// A ledger beside its place.
 pub(super) struct Staged {
     folder: PathBuf,

@@ -87,6 +87,14 @@ impl Backup {
         Ok(Comparison { anchor, backup: self.manifest.head.clone(), lacks, lost_calls })
     }
 
+    /// Refuses a place whose ledger is in use, before anybody is asked whether to restore there.
+    pub fn check_unused(journal: &Path) -> Result<(), BackupError> {
+        match owners::any_alive(journal).map_err(|source| BackupError::io("look at", journal, source))? {
+            true => Err(BackupError::InUse(journal.to_owned())),
+            false => Ok(()),
+        }
+    }
+
     /// Puts the backup in place of the ledger at `journal`, whole or not at all. What stands there is kept
     /// aside, and its anchor stays: a ledger that lacks entries against it is not worked with until a person has
     /// accepted that. Where no anchor is, nobody can tell what was written after the backup, and the same holds.

@@ -21,7 +21,7 @@ use std::sync::Arc;
 
 use helve::{
     Annotations, Assumed, BoxFuture, Category, Context, DefinitionError, Facet, Handler, Implementation,
-    Risk, Tool, ToolError,
+    Preview, Risk, Tool, ToolError,
 };
 use helve_net::{Client, Method};
 use serde_json::{Map, Value};
@@ -139,9 +139,26 @@ impl Handler for HttpHandler {
     fn implementation(&self) -> Implementation {
         Implementation::Http
     }
+
+    fn preview(
+        &self,
+        arguments: &Value,
+        context: Context,
+    ) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
+        let (running, fields) = (Arc::clone(&self.0), arguments.as_object().cloned().unwrap_or_default());
+        Some(Box::pin(async move { running.preview(&fields, &context).map(Preview::from) }))
+    }
 }
 
 impl Running {
+    /// The method and the address that a call leads to, without secrets.
+    fn preview(&self, arguments: &Map<String, Value>, context: &Context) -> Result<String, ToolError> {
+        let secrets = self.backend.variables.resolve(&self.plan)?;
+        let request = render::request(&self.plan, arguments, &secrets, context)?;
+        let line = secrets.redact_value(format!("{} {}", request.method, request.url).into());
+        Ok(line.as_str().unwrap_or_default().to_owned())
+    }
+
     async fn run(&self, arguments: &Map<String, Value>, context: &Context) -> Result<Value, ToolError> {
         let secrets = self.backend.variables.resolve(&self.plan)?;
         let request = render::request(&self.plan, arguments, &secrets, context)?;

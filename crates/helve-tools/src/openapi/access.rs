@@ -91,12 +91,9 @@ impl Access {
         if let Some(server) = &self.server {
             return Ok(server.clone());
         }
-        let url = |servers: Option<&Value>| {
-            let server = items(servers).next();
-            server_url(server.and_then(|s| text(s, "url")).unwrap_or("/"), server, config, origin)
-        };
-        let common = url(document.get("servers"))?;
-        let own = nearest.map(|servers| url(Some(servers))).transpose()?.unwrap_or_else(|| common.clone());
+        let common = first_server(config, document.get("servers"), origin)?;
+        let own = nearest.map(|servers| first_server(config, Some(servers), origin)).transpose()?;
+        let own = own.unwrap_or_else(|| common.clone());
         if own.origin() != common.origin() {
             return Err(
                 "it is on another server than the rest; set `server` in an import of its own".to_owned()
@@ -161,6 +158,16 @@ impl Access {
             None => Ok(()),
         }
     }
+}
+
+/// The first of some servers.
+pub(super) fn first_server(
+    config: &OpenApiConfig,
+    servers: Option<&Value>,
+    origin: Option<&Url>,
+) -> Result<Url, String> {
+    let server = items(servers).next();
+    server_url(server.and_then(|server| text(server, "url")).unwrap_or("/"), server, config, origin)
 }
 
 /// Whether some operation names a scheme. That one needs none says nothing of the others.

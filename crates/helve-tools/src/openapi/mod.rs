@@ -124,6 +124,14 @@ pub fn import(
     Ok(import)
 }
 
+/// Where requests go that a document in a file describes, where the configuration does not say it. None: it cannot be
+/// told, and no tool comes of it.
+pub fn server_of(config: &OpenApiConfig, folder: &Path) -> Option<Url> {
+    let bytes = read_file(&folder.join(&config.document), &config.document).ok()?;
+    let document = Document::parse(&bytes).ok()?;
+    access::first_server(config, document.get("servers"), None).ok()
+}
+
 fn read_file(path: &Path, name: &str) -> Result<Vec<u8>, ImportError> {
     let read = || {
         let mut bytes = Vec::new();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helve::json::{JsonLimits, parse};
 use helve::ports::{Access, Exit, ExitStatus, Launcher, Program};
-use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, ToolCode, ToolError};
+use helve::{BoxFuture, Context, ErrorCode, Handler, Implementation, Preview, ToolCode, ToolError};
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -38,6 +38,24 @@ impl Handler for ProgramHandler {
 
     fn implementation(&self) -> Implementation {
         Implementation::Program
+    }
+
+    /// The command line is the same for every call; arguments go to standard input.
+    fn preview(&self, _: &Value, _: Context) -> Option<BoxFuture<'static, Result<Preview, ToolError>>> {
+        let words = [self.command.display().to_string()].into_iter().chain(self.args.iter().cloned());
+        let line = words.map(|word| quoted(&word)).collect::<Vec<_>>().join(" ");
+        let place = self.work_dir.as_ref().map(|folder| format!("\nin {}", folder.display()));
+        let text = format!("{line}{}", place.unwrap_or_default());
+        Some(Box::pin(std::future::ready(Ok(text.into()))))
+    }
+}
+
+/// A word as a shell would take it, so that a blank in it does not look like two words.
+fn quoted(word: &str) -> String {
+    let plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=@%+,".contains(c);
+    match !word.is_empty() && word.chars().all(plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
     }
 }
 

@@ -24,7 +24,9 @@ mod text;
 use std::path::Path;
 use std::sync::Arc;
 
-use helve::{Annotations, DefinitionError, Facet, Source, Tool, ToolBuilder};
+use helve::{Annotations, BoxFuture, DefinitionError, Facet, Reads, Source, TellsReads, Tool, ToolBuilder};
+use helve_net::Url;
+use serde_json::Value;
 
 use crate::http::Variables;
 use browser::Browser;
@@ -79,31 +81,75 @@ pub fn web_tools(config: &WebConfig, backend: &WebBackend) -> Result<Vec<Tool>, 
 
 /// A tool that reads what is outside and changes nothing.
 fn reads_the_web(builder: ToolBuilder, reach: Reach) -> ToolBuilder {
-    builder.annotations(Annotations { open_world: true, ..Annotations::pure() }).facets(reach.facets())
+    let annotations = Annotations { open_world: true, ..Annotations::pure() };
+    let builder = builder.annotations(annotations).facets(reach.facets());
+    reach.told(builder)
 }
 
 /// What a web tool can come by.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Reach {
     /// What everybody can read.
     Public,
-    /// What not everybody can, because the operator opened a private network or bound a secret.
-    Private,
+    /// What not everybody can, because the operator opened a private network or bound a secret. Each call is
+    /// told by where it goes and what it carries.
+    Private(LazyClient),
 }
 
 impl Reach {
     fn of(backend: &WebBackend, secrets: &fetch::BoundSecrets) -> Self {
         let public = backend.client.policy().allow.is_empty() && secrets.is_empty();
-        if public { Self::Public } else { Self::Private }
+        if public { Self::Public } else { Self::Private(backend.client.clone()) }
     }
 
     /// What is asked for goes out, too: an address or a query can carry anything.
-    fn facets(self) -> Vec<Facet> {
+    fn facets(&self) -> Vec<Facet> {
         match self {
             Self::Public => vec![Facet::ReadsUntrusted, Facet::Egress],
-            Self::Private => vec![Facet::ReadsUntrusted, Facet::ReadsPrivate, Facet::Egress],
+            Self::Private(_) => vec![Facet::ReadsUntrusted, Facet::ReadsPrivate, Facet::Egress],
         }
     }
+
+    /// Tells calls that read private things from those that do not, where there are both.
+    fn told(self, builder: ToolBuilder) -> ToolBuilder {
+        match self {
+            Self::Public => builder,
+            Self::Private(client) => builder.tells_reads(ByAddress(client)),
+        }
+    }
+}
+
+/// Tells calls apart by the address that they go to, and by the secrets that they carry.
+struct ByAddress(LazyClient);
+
+impl ByAddress {
+    fn url(arguments: &Value) -> Option<Url> {
+        Url::parse(arguments.get("url")?.as_str()?.trim()).ok()
+    }
+}
+
+impl TellsReads for ByAddress {
+    fn says(&self, arguments: &Value) -> Option<Reads> {
+        if fetch::carries_secret(arguments) {
+            return Some(Reads::Private);
+        }
+        // What is no address is fetched nowhere.
+        let Some(url) = Self::url(arguments) else { return Some(Reads::Public) };
+        self.0.policy().leads_inside(&url).map(reads)
+    }
+
+    fn find_out(&self, arguments: &Value) -> BoxFuture<'static, Reads> {
+        let (url, client) = (Self::url(arguments), self.0.get());
+        Box::pin(async move {
+            match (url, client) {
+                (Some(url), Ok(client)) => reads(client.leads_inside(&url).await),
+                (None, _) | (_, Err(_)) => Reads::Public,
+            }
+        })
+    }
+}
+
+fn reads(leads_inside: bool) -> Reads {
+    if leads_inside { Reads::Private } else { Reads::Public }
 }
 
 impl From<DefinitionError> for WebConfigError {

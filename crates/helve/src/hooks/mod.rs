@@ -64,6 +64,8 @@ pub struct HookEntry {
     pub in_background: bool,
     /// How far the changes of permissions reach that it answers with.
     pub lasting: Lasting,
+    /// Where it is configured, as in `helve.toml:12`. Named where the hook is.
+    pub place: Option<Arc<str>>,
 }
 
 impl HookEntry {
@@ -75,7 +77,22 @@ impl HookEntry {
     /// The same for one that others have as well.
     pub fn shared(event: HookEvent, matcher: Matcher, hook: Arc<dyn Hook>) -> Self {
         let lasting = Lasting::AsSaid;
-        Self { event, matcher, hook, timeout: None, on_failure: None, in_background: false, lasting }
+        Self {
+            event,
+            matcher,
+            hook,
+            timeout: None,
+            on_failure: None,
+            in_background: false,
+            lasting,
+            place: None,
+        }
+    }
+
+    /// Says where it is configured.
+    pub fn at(mut self, place: impl Into<Arc<str>>) -> Self {
+        self.place = Some(place.into());
+        self
     }
 
     /// Sets how long it may take.
@@ -310,7 +327,8 @@ impl Snapshot {
             });
             let listed = &mut by_event[at].1;
             let label: String = entry.hook.label().chars().take(LABEL_CHARS_MAX).collect();
-            let by = format!("hook {} ({label})", listed.len() + 1).into();
+            let place = entry.place.as_ref().map(|place| format!(", {place}")).unwrap_or_default();
+            let by = format!("hook {} ({label}{place})", listed.len() + 1).into();
             listed.push(Listed { entry: entry.clone(), by });
         }
         let by_event = by_event.into_iter().map(|(event, listed)| (event, listed.into())).collect();

@@ -184,7 +184,7 @@ async fn ask(
             Asked::Approved(approval) => {
                 return permit(parts, tool, call, approval, record).await;
             }
-            Asked::Denied(approval) | Asked::Expired(approval) => return Err(denied(&approval)),
+            Asked::Denied(approval) | Asked::Expired(approval) => return Err(no(&approval, record)),
             Asked::TooMany => return Err(ask::too_many(parts.settings.approvals.pending_max)),
             Asked::ShareUsed => return Err(ask::share_used(parts.settings.approvals.pending_share)),
         };
@@ -204,7 +204,7 @@ async fn ask(
         // Whoever took the question back does not want it put again.
         let now = parts.ledger.approval(approval.id).await.map_err(unavailable)?;
         if let Some(withdrawn) = now.filter(|now| now.state == ApprovalState::Withdrawn) {
-            return Err(denied(&withdrawn));
+            return Err(no(&withdrawn, record));
         }
     }
 }
@@ -224,7 +224,7 @@ async fn use_up(
     };
     approval.state = approval.state_at(parts.clock.now());
     if approval.state != ApprovalState::Approved {
-        return Err(denied(&approval));
+        return Err(no(&approval, record));
     }
     if approval.binding != binding(&tool, &call, record.part()) {
         let is_same_tool = approval.digest == *tool.digest();
@@ -381,6 +381,18 @@ fn permitted_by(
     let binding = binding(&tool, &call, record.part());
     let grant = Grant { approval_id: approval.id, binding, asked: Some(asked), fingerprint };
     PermittedCall::by(grant, tool, call)
+}
+
+/// A call does not run because of how its question ended, which its record tells as it tells every other no.
+fn no(approval: &Approval, record: &mut OpenRecord<'_>) -> ToolError {
+    record.was_asked(approval.id);
+    let error = denied(approval);
+    match error.code() {
+        // Nobody said no: the question was taken back.
+        ErrorCode::Cancelled => {}
+        _ => record.heard(Voice::named(Speaker::Person, format!("approval {}", approval.id), Stance::Deny)),
+    }
+    error
 }
 
 /// Why a question was answered with no.

@@ -245,6 +245,7 @@ fn context(
         host: Some(host(parts, tool, record)),
         client: call.client.as_ref().map(|client| hooked(parts, tool, call, client)),
         cancellation: token,
+        reads: record.reads(),
     })
 }
 

@@ -75,7 +75,7 @@ pub(super) async fn hear(
     }
     reasons.never_ask = never_ask(said.never_ask, record.origin());
 
-    if let Some(voice) = labels::say(parts, tool, record).await? {
+    if let Some(voice) = labels::say(parts, tool, &call.arguments, record).await? {
         reasons.add(voice, record)?;
     }
 
@@ -124,7 +124,7 @@ pub(super) async fn still_allowed(
     let said = parts.permissions.said(own, tool, &call.arguments).objection;
     let ended = ended(session.as_deref());
     let policy = policy(parts, tool, call, labels, record.origin());
-    let met = labels::say(parts, tool, record).await?;
+    let met = labels::say(parts, tool, &call.arguments, record).await?;
     for voice in [ended, policy, said, met].into_iter().flatten() {
         if voice.stance == Stance::Deny {
             let error = denial(&voice);

@@ -1,6 +1,7 @@
 //! Labels: what a call brings into its session, and what it may not do once strangers' words have
 //! met private data.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use helve_core::gate::{Speaker, Stance, Voice};
@@ -8,10 +9,12 @@ use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{CallId, ErrorCode, Facet, Outcome, SendsTo, Source, Stage, Status, Tool, ToolError};
+use helve_core::{CallId, ErrorCode, Facet, Outcome, Reads, SendsTo, Source, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 
-use super::record::{OpenRecord, unavailable};
+use super::decide::PermittedCall;
+use super::record::{HowKnown, OpenRecord, unavailable};
+use crate::runs::parse;
 use crate::runtime::Parts;
 use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 
@@ -19,6 +22,7 @@ use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 pub(super) async fn say(
     parts: &Parts,
     tool: &Tool,
+    arguments: &Value,
     record: &OpenRecord<'_>,
 ) -> Result<Option<Voice>, ToolError> {
     let settings = &parts.settings.labels;
@@ -40,7 +44,7 @@ pub(super) async fn say(
     };
     let before = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     if let Some(carrier) = carrier
-        && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
+        && let Some(reason) = hands_over(tool, brought(parts, tool, said(tool, arguments)), before, &carrier)
     {
         return Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)));
     }
@@ -119,7 +123,7 @@ fn words(label: Label) -> &'static str {
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
-    let brought = brought(parts, &tool);
+    let brought = brought(parts, &tool, record.reads());
     let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
     let was_judged = record.voices().iter().any(|voice| voice.speaker == Speaker::Labels);
@@ -140,33 +144,80 @@ pub(super) async fn enter_run(
     record: &mut OpenRecord<'_>,
 ) -> Result<(), ToolError> {
     let entries = parts.ledger.history(run).await.map_err(unavailable)?;
-    let of_entry = |entry: &Entry| match entry {
-        Entry::Started(started) => Some(Arc::clone(&started.facts.tool)),
-        Entry::Finished(finished) => Some(Arc::clone(&finished.facts.tool)),
-        Entry::Step(_) => None,
-    };
     let secrets = |entry: &Entry| match entry {
         Entry::Step(step) => matches!(step.kind, StepKind::Labelled { labels } if labels.has(Label::Secret)),
         Entry::Started(_) | Entry::Finished(_) => false,
     };
     // Of a tool that is gone nobody knows what it brought.
     let anything = LabelSet::NONE.with(Label::Untrusted).with(Label::Private);
-    let brings = |name: Arc<str>| match parts.registry.get(&name) {
+    let brings = |(name, arguments): (&Arc<str>, Option<Value>)| match parts.registry.get(name) {
         Some(found) if found.tool.is_composed() => LabelSet::NONE,
-        Some(found) => parts.settings.labels.brought_by(found.tool.definition()),
+        Some(found) => {
+            let reads = arguments.map_or(Reads::Private, |arguments| said(&found.tool, &arguments));
+            brought_at_most(parts, &found.tool, reads)
+        }
         None => anything,
     };
-    let mut brought =
-        entries.iter().filter_map(of_entry).map(brings).fold(LabelSet::NONE, |all, one| all.and(one));
+    let mut brought = ran(&entries).map(brings).fold(LabelSet::NONE, |all, one| all.and(one));
     if entries.iter().any(secrets) {
         brought = brought.with(Label::Secret);
     }
     raise(parts, brought, record).await.map(drop)
 }
 
-/// What a call of a tool brings into its session, as long as it keeps to its schema.
-fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
+/// The calls of a run, with their arguments where all of them are there.
+fn ran(entries: &[Entry]) -> impl Iterator<Item = (&Arc<str>, Option<Value>)> {
+    let started: HashSet<CallId> = entries
+        .iter()
+        .filter_map(|entry| match entry {
+            Entry::Started(started) => Some(started.facts.call_id),
+            Entry::Step(_) | Entry::Finished(_) => None,
+        })
+        .collect();
+    entries.iter().filter_map(move |entry| match entry {
+        Entry::Started(started) => {
+            Some((&started.facts.tool, (!started.withheld).then(|| parse(&started.arguments))))
+        }
+        // The end of one that has no start here says too little of its arguments: a secret in them is left out.
+        Entry::Finished(finished) if !started.contains(&finished.facts.call_id) => {
+            Some((&finished.facts.tool, None))
+        }
+        Entry::Finished(_) | Entry::Step(_) => None,
+    })
+}
+
+/// Finds out what a permitted call reads, where its tool tells calls apart.
+pub(super) async fn find_out(parts: &Parts, permitted: &PermittedCall, record: &mut OpenRecord<'_>) {
+    let Some(tells) = permitted.tool().tells_reads() else { return };
+    let arguments = &permitted.call().arguments;
+    match tells.says(arguments) {
+        Some(reads) => record.will_read(reads, HowKnown::Said),
+        None => {
+            let at_most = parts.settings.precondition_timeout;
+            let found = tokio::time::timeout(at_most, tells.find_out(arguments)).await;
+            // The tool keeps to it, so that what could not be found out is not read.
+            record.will_read(found.unwrap_or(Reads::Public), HowKnown::FoundOut);
+        }
+    }
+}
+
+/// What a call reads by what its arguments say. What has to be found out may be private.
+fn said(tool: &Tool, arguments: &Value) -> Reads {
+    tool.tells_reads().and_then(|tells| tells.says(arguments)).unwrap_or(Reads::Private)
+}
+
+/// What a call of a tool brings into its session, its own words included.
+fn brought_at_most(parts: &Parts, tool: &Tool, reads: Reads) -> LabelSet {
     let brought = parts.settings.labels.brought_by(tool.definition());
+    match reads {
+        Reads::Public => brought.without(LabelSet::NONE.with(Label::Private)),
+        Reads::Private => brought,
+    }
+}
+
+/// What a call of a tool brings into its session, as long as it keeps to its schema.
+fn brought(parts: &Parts, tool: &Tool, reads: Reads) -> LabelSet {
+    let brought = brought_at_most(parts, tool, reads);
     match brought.has(Label::Untrusted) && is_closed(tool) {
         true => brought.without(LabelSet::NONE.with(Label::Untrusted)),
         false => brought,
@@ -176,8 +227,22 @@ fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
 pub(super) async fn brings_words(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
     let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let brought = parts.settings.labels.brought_by(tool.definition());
+    let brought = brought_at_most(parts, tool, record.reads());
     raise(parts, brought, record).await.map(drop)
+}
+
+/// A call was answered from the journal. Where it has to be found out what a call reads, that was found out
+/// then, and may be something else by now.
+pub(super) async fn replayed(
+    parts: &Parts,
+    status: &Status,
+    record: &mut OpenRecord<'_>,
+) -> Result<(), ToolError> {
+    if record.found_out_reads() {
+        record.will_read(Reads::Private, HowKnown::Said);
+        enter(parts, record).await?;
+    }
+    leave(parts, Ok(status), record).await
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema

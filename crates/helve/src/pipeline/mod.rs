@@ -162,6 +162,9 @@ async fn perform(
     record: &mut OpenRecord<'_>,
 ) -> Result<Status, ToolError> {
     record.gate_said(Stance::Allow);
+    if permitted.tool().tells_reads().is_some() {
+        Box::pin(labels::find_out(parts, &permitted, record)).await;
+    }
     let is_labelled = parts.settings.labels.holds_for(record.caller());
     if is_labelled {
         Box::pin(labels::enter(parts, record)).await?;
@@ -171,7 +174,7 @@ async fn perform(
         Ok(execute::Executed::Answered(answer)) => answer,
         Ok(execute::Executed::Replayed(status)) => {
             if is_labelled {
-                Box::pin(labels::leave(parts, Ok(&status), record)).await?;
+                Box::pin(labels::replayed(parts, &status, record)).await?;
             }
             return Ok(status);
         }

@@ -17,7 +17,9 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, CallId, ErrorCode, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{
+    ApprovalId, Call, CallId, ErrorCode, Reads, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice,
+};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
@@ -69,6 +71,8 @@ pub(super) struct OpenRecord<'p> {
     /// Whether the journal has, or will have first, that the call has started.
     announced: bool,
     degraded: Option<Arc<[String]>>,
+    /// What it counts as reading, and how that is known.
+    reads: (Reads, HowKnown),
     /// How the tool's answer is less than was asked for.
     shortfall: Option<Arc<Shortfall>>,
     /// The answer in the richer form that the tool attached.
@@ -76,6 +80,8 @@ pub(super) struct OpenRecord<'p> {
     claim: Option<KeyClaim>,
     /// Why it may run, as far as a person has a part in it.
     permission: Permission,
+    /// The question that ended with no.
+    refused_by: Option<ApprovalId>,
     /// What hooks want the model to know.
     context: Vec<String>,
     /// What hooks want the user to know.
@@ -102,6 +108,15 @@ pub(super) struct OpenRecord<'p> {
 enum Wait {
     No,
     Yes,
+}
+
+/// How it is known what a call reads.
+#[derive(Clone, Copy, PartialEq)]
+pub(super) enum HowKnown {
+    /// Its tool or its arguments say so.
+    Said,
+    /// It was found out for this call, and may differ for the next.
+    FoundOut,
 }
 
 #[derive(Clone, Copy, PartialEq)]
@@ -152,11 +167,13 @@ impl<'p> OpenRecord<'p> {
             replay_of: None,
             announced: origin.cut_short().is_some(),
             degraded: None,
+            reads: (Reads::default(), HowKnown::Said),
             shortfall: None,
             content: None,
             origin,
             claim: None,
             permission: Permission::default(),
+            refused_by: None,
             context: Vec::new(),
             messages: Vec::new(),
             voices: Vec::new(),
@@ -357,6 +374,11 @@ impl<'p> OpenRecord<'p> {
         self.permission.approved.clone()
     }
 
+    /// A person was asked about the call, and it does not run.
+    pub(super) fn was_asked(&mut self, question: ApprovalId) {
+        self.refused_by = Some(question);
+    }
+
     /// Somebody has a say in whether the call runs.
     pub(super) fn heard(&mut self, voice: Voice) {
         self.voices.push(voice);
@@ -402,6 +424,21 @@ impl<'p> OpenRecord<'p> {
     /// Conditions that do not hold, and without which the call runs.
     pub(super) fn degraded(&self) -> Option<Arc<[String]>> {
         self.degraded.clone()
+    }
+
+    /// What the call counts as reading.
+    pub(super) fn will_read(&mut self, reads: Reads, known: HowKnown) {
+        self.reads = (reads, known);
+    }
+
+    /// What the call counts as reading.
+    pub(super) fn reads(&self) -> Reads {
+        self.reads.0
+    }
+
+    /// Whether that had to be found out.
+    pub(super) fn found_out_reads(&self) -> bool {
+        self.reads.1 == HowKnown::FoundOut
     }
 
     /// The tool's answer is less than was asked for.

@@ -1,4 +1,6 @@
-use helve::{Delivery, Layer, Subscription};
+use std::time::Duration;
+
+use helve::{Call, Caller, Delivery, Layer, Subscription, Tool};
 use serde_json::json;
 
 use crate::support::{Bench, echo};
@@ -62,4 +64,27 @@ async fn an_event_has_the_seeds_name_and_payload() {
     assert_eq!(json["type"], "tools.executed");
     assert_eq!(json["payload"]["tool"], "echo");
     assert_eq!(json["payload"]["call_id"], json!(outcome.call_id));
+}
+
+#[tokio::test]
+async fn a_call_that_nobody_waits_for_any_more_is_told_of_and_that_it_may_have_happened() {
+    let pay = Tool::builder("pay")
+        .description("Pays, and never answers.")
+        .input_schema(json!({ "type": "object" }))
+        .handler(async |_, _| std::future::pending().await);
+    let bench = Bench::new([pay]);
+    let mut events = bench.runtime.subscribe();
+    let call = bench.runtime.call(Call::new("pay", json!({})).by(Caller::agent("bot")));
+    assert!(tokio::time::timeout(Duration::from_millis(100), call).await.is_err());
+    match events.next().await {
+        Some(Delivery::Event(event)) => {
+            let told = serde_json::to_value(&*event).unwrap();
+            let payload = &told["payload"];
+            assert_eq!(
+                (&payload["code"], &payload["may_have_happened"]),
+                (&json!("cancelled"), &json!(true))
+            );
+        }
+        other => panic!("{other:?}"),
+    }
 }

@@ -1,13 +1,23 @@
 //! `helve audit accept`: takes a journal as it is that does not match its anchor, once a person has seen
 //! what is missing.
 
-use helve_store::{Audit, CheckpointError, Concern, Quarantine, SigningKey, Store, StoreError};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use helve::CallId;
+use helve::identity::Key;
+use helve_store::{
+    Audit, AuditQuery, Backup, CallRecord, CheckpointError, Concern, Quarantine, SigningKey, Store,
+    StoreError, Trouble,
+};
+use serde::Serialize;
 use serde_json::json;
 
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::config::Loaded;
+use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
@@ -49,12 +59,16 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     };
     let open = open(&loaded)?;
+    let lost = Lost::of(&loaded);
     if !app.ui.is_json() {
         let paint = app.ui.paint();
         app.ui.line(format!("{} {}", paint.bad("✗"), escape::visible(&trouble)))?;
         if !open.is_empty() {
             app.ui.line("  open here, may have ended since, and will wait for you:")?;
             open.iter().try_for_each(|run| app.ui.line(format!("    {run}")))?;
+        }
+        if let Some(lost) = &lost {
+            lost.print(app)?;
         }
     }
     let exit = match ask("Accept the journal as it is?", args.yes, app)? {
@@ -67,7 +81,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     if app.ui.is_json() {
         let accepted = exit == Exit::Done;
-        app.ui.json(&json!({ "accepted": accepted, "trouble": trouble, "open_runs": open }))?;
+        let document = json!({ "accepted": accepted, "trouble": trouble, "open_runs": open, "lost": lost });
+        app.ui.json(&document)?;
     } else {
         app.ui.note(match exit {
             Exit::Done if open.is_empty() => "accepted; calls run again",
@@ -77,6 +92,83 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         })?;
     }
     Ok(exit)
+}
+
+/// What the missing entries were about, as the journal says that the last restore put aside.
+#[derive(Serialize)]
+struct Lost {
+    /// The journal that was put aside.
+    copy: PathBuf,
+    /// Calls with entries that are missing here, newest first.
+    calls: Vec<LostCall>,
+    /// Keys that are good here, and were revoked there.
+    keys_good_again: Vec<String>,
+}
+
+#[derive(Serialize)]
+struct LostCall {
+    call_id: CallId,
+    tool: Arc<str>,
+    status: &'static str,
+    /// Whether it may have changed something.
+    changes_things: bool,
+}
+
+impl Lost {
+    /// Most calls that are named.
+    const CALLS_MAX: usize = 20;
+
+    /// Nothing, where no copy is there or it cannot be read: what is known of the trouble is told without.
+    fn of(loaded: &Loaded) -> Option<Self> {
+        let journal = &loaded.journal_path;
+        let Some(Quarantine { trouble: Trouble::Missing { first, .. }, .. }) =
+            Quarantine::of(journal).ok()?
+        else {
+            return None;
+        };
+        let copy = Backup::put_aside(journal)?;
+        let there = Audit::open(&copy).ok()?;
+        let mut query = AuditQuery::default();
+        query.limit = Self::CALLS_MAX;
+        let is_lost = |call: &CallRecord| call.chain.iter().any(|link| link.seq >= first);
+        let calls = there.list(&query).ok()?.into_iter().filter(is_lost).map(|call| LostCall {
+            call_id: call.facts.call_id,
+            tool: call.facts.tool,
+            status: call.status.as_str(),
+            changes_things: call.facts.changes_world,
+        });
+        let (calls, keys_good_again) = (calls.collect(), Self::keys(&there, journal));
+        Some(Self { copy, calls, keys_good_again })
+    }
+
+    fn keys(there: &Audit, journal: &Path) -> Vec<String> {
+        let here = Audit::open(journal).and_then(|audit| audit.keys()).unwrap_or_default();
+        let revoked: Vec<_> = there.keys().unwrap_or_default();
+        let is_revoked = |key: &&Key| revoked.iter().any(|one| one.id == key.id && one.revoked_at.is_some());
+        let again = here.iter().filter(|key| key.revoked_at.is_none()).filter(is_revoked);
+        again.map(|key| format!("{} ({})", key.id, key.name)).collect()
+    }
+
+    fn print(&self, app: &mut App<'_>) -> anyhow::Result<()> {
+        if !self.calls.is_empty() {
+            app.ui.line("  recorded in what is missing, as the journal says that was put aside:")?;
+        }
+        for call in &self.calls {
+            let mark = if call.changes_things { ", may have changed something" } else { "" };
+            let tool = escape::one_line(&call.tool, 128);
+            app.ui.line(format!("    {} {tool}: {}{mark}", call.call_id, call.status))?;
+        }
+        if self.calls.len() == Self::CALLS_MAX {
+            app.ui.line(format!("    … more: helve audit list --set journal.path={}", short(&self.copy)))?;
+        }
+        if !self.keys_good_again.is_empty() {
+            app.ui.line("  revoked in what is missing, so good again here; revoke them anew:")?;
+        }
+        for key in &self.keys_good_again {
+            app.ui.line(format!("    {}", escape::one_line(key, 200)))?;
+        }
+        Ok(())
+    }
 }
 
 /// What there is to accept, in words.

@@ -3,7 +3,6 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::cost::{CostTotal, Spending, totals};
 use helve::limit::CountBy;
-use helve::pattern;
 use helve_store::StoreError;
 use jiff::Timestamp;
 
@@ -50,9 +49,7 @@ fn by() -> impl TypedValueParser<Value = CountBy> {
 
 impl Args {
     fn fits(&self, spent: &Spending) -> bool {
-        self.tool.as_ref().is_none_or(|tool| pattern::matches(tool, &spent.tool))
-            && self.principal.as_ref().is_none_or(|who| spent.principal.as_ref() == Some(who))
-            && self.session.as_ref().is_none_or(|id| spent.session.as_ref() == Some(id))
+        spent.is_of(self.tool.as_deref(), self.principal.as_deref(), self.session.as_deref())
     }
 }
 

@@ -7,6 +7,7 @@ use jiff::{Timestamp, Zoned};
 
 use super::show::voice_line;
 use crate::app::App;
+use crate::commands::mcp::show::quoted;
 use crate::commands::runs::words;
 use crate::commands::when;
 use crate::config::Loaded;
@@ -21,6 +22,9 @@ Examples:
   helve audit list --said deny --by policy --details
   helve audit list --tool mail/send --json
   helve audit list --tool '*/resources.read'";
+
+/// How many calls are shown where nobody says.
+const LIMIT: usize = 50;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -44,7 +48,7 @@ pub(crate) struct Args {
     /// Only calls of this agent
     #[arg(long, value_name = "NAME")]
     agent: Option<String>,
-    /// Only calls to which the gate said so
+    /// Only calls that were allowed, asked about, or denied
     #[arg(long, value_parser = said())]
     said: Option<Stance>,
     /// Only calls that were decided by whoever has this in their name: `policy`, `rule deny`, `labels`
@@ -63,7 +67,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "ID")]
     before: Option<CallId>,
     /// Show at most this many
-    #[arg(long, short = 'n', default_value_t = 50, value_name = "COUNT")]
+    #[arg(long, short = 'n', default_value_t = LIMIT, value_name = "COUNT")]
     limit: usize,
     /// Show below each call its arguments, and why it was asked about, denied or failed
     #[arg(long)]
@@ -88,6 +92,34 @@ impl Args {
         query.limit = self.limit;
         query
     }
+}
+
+/// The same command for the calls before these.
+fn more(query: &AuditQuery, details: bool, last: CallId) -> String {
+    let filters = [
+        ("tool", query.tool.clone()),
+        ("status", query.status.map(|one| one.as_str().to_owned())),
+        ("code", query.code.map(|one| one.as_str().to_owned())),
+        ("principal", query.principal.clone()),
+        ("session", query.session.clone()),
+        ("agent", query.agent.clone()),
+        ("said", query.said.map(|one| one.as_str().to_owned())),
+        ("by", query.by.clone()),
+        ("risk", query.risk.map(|one| one.as_str().to_owned())),
+        ("since", query.since.map(|one| one.to_string())),
+        ("until", query.until.map(|one| one.to_string())),
+        ("limit", (query.limit != LIMIT).then(|| query.limit.to_string())),
+    ];
+    let mut command = "helve audit list".to_owned();
+    for (name, value) in filters {
+        if let Some(value) = value {
+            command.push_str(&format!(" --{name} {}", quoted(&value)));
+        }
+    }
+    if details {
+        command.push_str(" --details");
+    }
+    format!("{command} --before {last}")
 }
 
 fn status() -> impl TypedValueParser<Value = CallStatus> {
@@ -147,7 +179,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if calls.len() == limit
         && let Some(last) = calls.last()
     {
-        app.ui.note(format!("\nmore: helve audit list --before {}", last.facts.call_id))?;
+        app.ui.note(format!("\nmore: {}", more(&query, details, last.facts.call_id)))?;
     }
     Ok(Exit::Done)
 }
@@ -233,9 +265,13 @@ fn table(calls: &[CallRecord], ids: &[String], form: Form) -> Table {
     table
 }
 
-/// The tool, what of an MCP server it read, and where the call stands within a bigger one.
+/// The tool, what of an MCP server it read, and where the call stands within a bigger one. A call that was answered
+/// from the record of an earlier one ran nothing.
 fn tool(call: &CallRecord) -> String {
     let facts = &call.facts;
+    if call.ending.as_ref().is_some_and(|ending| ending.replay_of.is_some()) {
+        return format!("{} (replay)", facts.tool);
+    }
     if let Some(read) = read(call) {
         return format!("{} {read}", facts.tool);
     }

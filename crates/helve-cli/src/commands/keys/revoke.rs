@@ -1,7 +1,9 @@
 //! `helve keys revoke`: takes a key back.
 
 use helve::KeyId;
+use helve::identity::{Key, KeyState, Purpose};
 use helve::ports::Keys;
+use helve_store::Store;
 use jiff::Timestamp;
 
 use super::list::document;
@@ -16,28 +18,50 @@ use crate::wire;
 /// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The key's id: the public part, as `helve keys list` shows it
-    #[arg(value_parser = key_id)]
-    id: KeyId,
-}
-
-fn key_id(text: &str) -> Result<KeyId, String> {
-    text.parse().map_err(|error| format!("{error}; `helve keys list` shows the ids of all keys"))
+    /// The key's id, as `helve keys list` shows it, or its name where one key has it
+    #[arg(value_name = "ID|NAME")]
+    key: String,
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     local_user("revoke keys")?;
     let store = open(app)?;
     let now = Timestamp::now();
-    let revoked = wire::block_on(async { Ok(store.revoke_key(args.id, caller::local(), now).await?) })?;
+    let revoked = wire::block_on(async {
+        let id = find(&store, &args.key, now).await?;
+        Ok(store.revoke_key(id, caller::local(), now).await?)
+    });
     store.close()?;
-    let key = revoked.ok_or_else(|| {
-        Failure::usage(format!("there is no key {}", args.id)).hint("`helve keys list --all` shows them")
-    })?;
+    let key = revoked?.ok_or_else(|| none(&args.key))?;
     if app.ui.is_json() {
         app.ui.json(&document(&key, now))?;
     } else {
         app.ui.line(format!("revoked: `{}` no longer comes in with it", key.name))?;
     }
     Ok(Exit::Done)
+}
+
+/// The key of this id, or the one good key of this name.
+async fn find(store: &Store, text: &str, now: Timestamp) -> anyhow::Result<KeyId> {
+    let keys = store.keys().await?;
+    if let Ok(id) = text.parse::<KeyId>()
+        && keys.iter().any(|key| key.id == id)
+    {
+        return Ok(id);
+    }
+    let is_meant = |key: &&Key| {
+        key.name == text && key.purpose != Purpose::SignIn && key.state_at(now) == KeyState::Live
+    };
+    let named: Vec<_> = keys.iter().filter(is_meant).collect();
+    match named.as_slice() {
+        [] => Err(none(text).into()),
+        [key] => Ok(key.id),
+        several => Err(Failure::usage(format!("{} keys have the name `{text}`; say which", several.len()))
+            .details(several.iter().map(|key| format!("helve keys revoke {}", key.id)))
+            .into()),
+    }
+}
+
+fn none(text: &str) -> Failure {
+    Failure::usage(format!("there is no key `{text}`")).hint("`helve keys list --all` shows them")
 }

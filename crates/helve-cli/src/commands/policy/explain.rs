@@ -1,6 +1,6 @@
 //! `helve policy explain`: what is decided, and by which policy.
 
-use helve::{LabelSet, Stance};
+use helve::{Action, LabelSet, Stance};
 use helve_policy::{Applied, Explanation};
 
 use super::asked::{self, About, Asked};
@@ -64,6 +64,18 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         let explanation = wire::policy::policies(&loaded, &registry).explain(&asked.request());
         print(&explanation, app)?;
+        if let About::Tool(tool) = &asked.about
+            && asked.action == Action::Call
+            && explanation.voice.stance == Stance::Allow
+            && tool.needs_approval(loaded.config.security.ask_from)
+        {
+            app.ui.note(format!(
+                "a person is asked all the same: `{}` is of {} risk, and `security.ask_from` is {}",
+                tool.name(),
+                tool.definition().risk,
+                loaded.config.security.ask_from
+            ))?;
+        }
         Ok(match explanation.voice.stance {
             Stance::Allow => Exit::Done,
             Stance::Ask => Exit::Waiting,

@@ -74,10 +74,12 @@ pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
         | State::Cancelled
         | State::Undone
         | State::PartlyUndone => {
-            let is_ended = !matches!(story.state, State::Undone | State::PartlyUndone);
-            let undo = is_ended && can_be_undone(story, undoable);
-            let undo = undo.then(|| of("undo", "", "undo what it did"));
-            undo.into_iter().chain(settle(story, undoable)).collect()
+            let undo = story.state != State::Undone && can_be_undone(story, undoable);
+            let what = match story.state {
+                State::PartlyUndone => "try again to undo what stands",
+                _ => "undo what it did",
+            };
+            undo.then(|| of("undo", "", what)).into_iter().chain(settle(story, undoable)).collect()
         }
     }
 }

@@ -54,6 +54,10 @@ fn print(story: &Story, next: &[Next], ui: &mut Ui) -> anyhow::Result<()> {
         ui.line("")?;
         ui.line(escape::one_line(question, 400))?;
     }
+    if story.state == State::PartlyUndone && next.is_empty() {
+        ui.line("")?;
+        ui.line("nothing here undoes what stands; take it back where it was done")?;
+    }
     print_next(next, ui)
 }
 

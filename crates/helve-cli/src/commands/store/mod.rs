@@ -11,7 +11,7 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// Back up, restore and prune the record of calls, and see what it takes on disk.
+/// Back up, restore, prune and measure the record of calls.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
     /// What the record takes on disk, and how old it is

@@ -51,6 +51,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     wire::refuse_brought(&loaded)?;
     let journal = &loaded.journal_path;
+    // Before anybody is asked: a yes could not be acted on.
+    Backup::check_unused(journal).map_err(|error| refusal(&error))?;
     let backup = Backup::open(&args.from).map_err(|error| refusal(&error))?;
     let mut line = Line::new(app.ui);
     let checked = backup.check(|far| line.show(&said(far)));

@@ -38,6 +38,7 @@ pub(crate) struct Metrics(Mutex<Counted>);
 struct Counted {
     calls: BTreeMap<(Arc<str>, &'static str), u64>,
     durations: HashMap<Arc<str>, Histogram>,
+    in_doubt: BTreeMap<Arc<str>, u64>,
     missed: u64,
 }
 
@@ -49,6 +50,11 @@ impl Counted {
         if let Some(duration_us) = duration_us {
             self.time(tool, duration_us);
         }
+    }
+
+    fn doubt(&mut self, tool: &str) {
+        let is_known = self.in_doubt.len() < TOOLS_MAX || self.in_doubt.contains_key(tool);
+        *self.in_doubt.entry(Arc::from(if is_known { tool } else { OTHER })).or_default() += 1;
     }
 
     fn time(&mut self, tool: &str, duration_us: u64) {
@@ -78,8 +84,11 @@ impl Metrics {
                     EventKind::Failed { code: ErrorCode::ToolNotFound, duration_us, .. } => {
                         counted.call("", ErrorCode::ToolNotFound.as_str(), Some(*duration_us));
                     }
-                    EventKind::Failed { tool, code, duration_us, .. } => {
+                    EventKind::Failed { tool, code, duration_us, may_have_happened, .. } => {
                         counted.call(tool, code.as_str(), Some(*duration_us));
+                        if *may_have_happened {
+                            counted.doubt(tool);
+                        }
                     }
                     EventKind::Pending { tool, .. } => counted.call(tool.as_str(), "pending", None),
                     _ => {}
@@ -94,6 +103,11 @@ impl Metrics {
         text.head(name, "counter", "Calls by tool and how they ended.");
         for ((tool, status), count) in &counted.calls {
             text.value(name, format_args!("tool=\"{}\",status=\"{status}\"", escaped(tool)), count);
+        }
+        let name = "helve_calls_in_doubt_total";
+        text.head(name, "counter", "Calls that ended without an answer, and may have had their effect.");
+        for (tool, count) in &counted.in_doubt {
+            text.value(name, format_args!("tool=\"{}\"", escaped(tool)), count);
         }
         let name = "helve_call_duration_seconds";
         text.head(name, "histogram", "How long calls took, by tool.");
@@ -206,7 +220,11 @@ async fn write_ledger(api: &Api, text: &mut Text) {
 
 fn write_figures(figures: &LedgerFigures, text: &mut Text) {
     let gauges = [
-        ("helve_journal_entries", "Entries in the journal.", figures.entries),
+        (
+            "helve_journal_entries",
+            "The number of the journal's last entry. Pruning does not lower it.",
+            figures.entries,
+        ),
         ("helve_journal_bytes", "Size of the journal's database.", figures.bytes),
         ("helve_journal_wal_bytes", "Size of the journal's write-ahead log.", figures.log_bytes),
         ("helve_journal_queue", "Jobs that wait for the disk.", figures.queued),

@@ -1,9 +1,10 @@
 //! Chromium in a box: no file of the host, and no way out but the proxy, which checks every request.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 
-use helve::{BoxFuture, ErrorCode, ToolError};
-use helve_sandbox::{Job, Limits, PROXY_PORT, Policy, Sandbox, WORK_DIR};
+use helve::{BoxFuture, ErrorCode, Reads, ToolError};
+use helve_sandbox::{Egress, Job, Limits, PROXY_PORT, Policy, Sandbox, WORK_DIR};
 
 use super::{BrowserPipes, StartBrowser};
 
@@ -17,13 +18,17 @@ const SCRIPT: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 /// Starts each browser in a box of its own.
 pub struct BoxedBrowser {
     sandbox: Sandbox,
+    /// The same with a way out that leads to the public internet alone.
+    public: Sandbox,
     command: Option<PathBuf>,
 }
 
 impl BoxedBrowser {
-    /// Browsers in boxes of `sandbox`: the one that `command` names, or the first that is installed.
-    pub fn new(sandbox: Sandbox, command: Option<PathBuf>) -> Self {
-        Self { sandbox, command }
+    /// Browsers in boxes of `sandbox`: the one that `command` names, or the first that is installed. For pages
+    /// that are public, the way out is `public`: scripts of strangers run there.
+    pub fn new(sandbox: Sandbox, public: Arc<dyn Egress>, command: Option<PathBuf>) -> Self {
+        let public = sandbox.with_egress(public);
+        Self { sandbox, public, command }
     }
 
     fn command(&self) -> Option<PathBuf> {
@@ -60,12 +65,16 @@ impl BoxedBrowser {
 }
 
 impl StartBrowser for BoxedBrowser {
-    fn start(&self, arguments: Vec<String>) -> BoxFuture<'_, Result<BrowserPipes, ToolError>> {
+    fn start(&self, arguments: Vec<String>, reads: Reads) -> BoxFuture<'_, Result<BrowserPipes, ToolError>> {
         Box::pin(async move {
             let missing =
                 || ToolError::new(ErrorCode::PreconditionFailed, "no Chromium is installed on this machine");
             let job = self.job(self.command().ok_or_else(missing)?, arguments);
-            let mut running = self.sandbox.start(job).await.map_err(|error| {
+            let sandbox = match reads {
+                Reads::Public => &self.public,
+                Reads::Private => &self.sandbox,
+            };
+            let mut running = sandbox.start(job).await.map_err(|error| {
                 ToolError::new(
                     ErrorCode::SandboxViolation,
                     format!("the browser cannot be confined: {error}"),

@@ -4,7 +4,7 @@ use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve::{BoxFuture, ErrorCode, ToolError};
+use helve::{BoxFuture, ErrorCode, Reads, ToolError};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio_util::sync::CancellationToken;
 
@@ -46,9 +46,9 @@ const ARGUMENTS: [&str; 21] = [
 /// is fetched by the browser and not by the guarded client: who starts it must lead all of it
 /// through helve-net's proxy.
 pub trait StartBrowser: Send + Sync + 'static {
-    /// Starts one with these arguments. Its descriptor 3 must be the read end of the pipe that
+    /// Starts one with these arguments, which reaches what is public alone or more. Its descriptor 3 must be the read end of the pipe that
     /// `commands` writes to, and its descriptor 4 the write end of the one that `events` reads.
-    fn start(&self, arguments: Vec<String>) -> BoxFuture<'_, Result<BrowserPipes, ToolError>>;
+    fn start(&self, arguments: Vec<String>, reads: Reads) -> BoxFuture<'_, Result<BrowserPipes, ToolError>>;
 
     /// Whether one could be started now.
     fn available(&self) -> bool;
@@ -77,7 +77,7 @@ impl Chromium {
 
     async fn run(&self, request: &RenderRequest) -> Result<Rendered, ToolError> {
         let arguments = ARGUMENTS.map(str::to_owned).to_vec();
-        let BrowserPipes { commands, events, guard } = self.starter.start(arguments).await?;
+        let BrowserPipes { commands, events, guard } = self.starter.start(arguments, request.reads).await?;
         let rendered = render::render(Connection::new(events, commands), request).await;
         drop(guard);
         rendered

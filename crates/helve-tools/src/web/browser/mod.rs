@@ -14,7 +14,7 @@ mod render;
 
 use std::time::{Duration, Instant};
 
-use helve::{BoxFuture, ToolError};
+use helve::{BoxFuture, Reads, ToolError};
 use helve_net::Url;
 use tokio_util::sync::CancellationToken;
 
@@ -47,6 +47,9 @@ pub struct RenderRequest {
     pub html_bytes_max: usize,
     /// When it must be done.
     pub deadline: Instant,
+    /// What it may read, with all that its scripts ask for: what is public alone, or what `[net] allow` opens
+    /// as well.
+    pub reads: Reads,
 }
 
 /// A rendered page.

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve::{Annotations, Category, Context, Facet, Risk, Tool, ToolBuilder, ToolError};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::config::HttpConfig;
 use super::{Reach, WebBackend, reads_the_web};
@@ -23,6 +23,7 @@ use crate::http::secrets::Secrets;
 use answer::Output;
 use input::{GetInput, RequestInput};
 use save::Reserved;
+use secrets::mentions;
 
 pub(super) use secrets::BoundSecrets;
 
@@ -61,7 +62,8 @@ pub(super) fn get_tool(config: &HttpConfig, secrets: &BoundSecrets, backend: &We
 
 pub(super) fn request_tool(config: &HttpConfig, secrets: &BoundSecrets, backend: &WebBackend) -> ToolBuilder {
     let fetch = Arc::new(Fetch::new(config, secrets, backend));
-    Tool::function(
+    let reach = Reach::of(backend, secrets);
+    let builder = Tool::function(
         "http-request",
         "Sends an HTTP request with any method and a JSON, form or text body, and returns status, headers and \
          content as http-get does. A status of 400 or more is a result with `ok` false. A redirect of a \
@@ -88,8 +90,15 @@ pub(super) fn request_tool(config: &HttpConfig, secrets: &BoundSecrets, backend:
     // Risk is a tool's, not a call's: one that may delete is as risky as deleting.
     .risk(Risk::High)
     .annotations(Annotations::default())
-    .facets(Reach::of(backend, secrets).facets().into_iter().chain([Facet::Mutates]))
-    .timeout(TIMEOUT)
+    .facets(reach.facets().into_iter().chain([Facet::Mutates]))
+    .timeout(TIMEOUT);
+    reach.told(builder)
+}
+
+/// Whether a call brings a secret along: what it gets is then for its owner alone.
+pub(super) fn carries_secret(arguments: &Value) -> bool {
+    let mentioned = |field: &str| arguments.get(field).is_some_and(|value| mentions(&value.to_string()));
+    mentioned("headers") || mentioned("query")
 }
 
 struct Fetch {
@@ -107,15 +116,16 @@ impl Fetch {
         let mut secrets = Secrets::default();
         let mut request = request::of(input, &self.bound, &self.backend.variables, &mut secrets)?;
         request.deadline = context.deadline();
+        let client = self.backend.client.reaching(context.reads());
         let Some(path) = &input.save_as else {
             request.response_bytes_max = answer::FETCH_BYTES_MAX;
-            let response = self.backend.client.fetch(request).await?;
+            let response = client.fetch(request).await?;
             return answer::shown(input, &response.into(), &secrets);
         };
         // Taken before anything is sent: a name that is not free must not cost a request.
         let file = Reserved::new(&self.backend, path)?;
         request.response_bytes_max = self.config.download_bytes;
-        let response = self.backend.client.open(request).await?;
+        let response = client.open(request).await?;
         answer::saved(input, response, file, &secrets).await
     }
 }

@@ -3,12 +3,12 @@
 //! Keys are numbered and few, so that a session that reads thousands of pages keeps the last of
 //! each number and no more; what is kept says which call it answers.
 
-use helve::Context;
 use helve::effect::{Change, Effect, MemoryOperation};
 use helve::expression::Expression;
 use helve::json::sha256_hex;
 use helve::memory::MemoryScope;
 use helve::template::Template;
+use helve::{Context, Reads};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::json;
@@ -58,7 +58,9 @@ pub(super) async fn recall(input: &Input, context: &Context) -> Option<Output> {
     let age = Timestamp::now().as_millisecond().saturating_sub(page.timestamp);
     let young = u64::try_from(age).is_ok_and(|age| age <= input.max_age_ms);
     let same = Input { max_age_ms: input.max_age_ms, ..arguments } == *input;
-    (young && same).then(|| {
+    // A name may have led somewhere else then, and this call's session was labelled by where it leads now.
+    let is_labelled = !page.private || context.reads() == Reads::Private;
+    (young && same && is_labelled).then(|| {
         (page.cached, page.remembered_as) = (true, None);
         page
     })

@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use helve::precondition::{Condition, Precondition};
 use helve::retry::RetryPolicy;
-use helve::{Category, Context, ErrorCode, Risk, Tool, ToolBuilder, ToolError};
+use helve::{Category, Context, ErrorCode, Reads, Risk, Tool, ToolBuilder, ToolError};
 use helve_net::header::{ACCEPT, CONTENT_TYPE};
 use helve_net::{HeaderValue, Request, Response, Url};
 use schemars::JsonSchema;
@@ -32,6 +32,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::browser::{Browser, RenderRequest};
+use super::client::LazyClient;
 use super::config::ScrapeConfig;
 use super::fetch::BoundSecrets;
 use super::text::{URL_BYTES_MAX, line};
@@ -166,6 +167,7 @@ impl Scraper {
                 None => without_browser(&input, output)?,
             };
         }
+        output.private = self.is_private(context);
         if self.config.remember_ms > 0 {
             cache::mark(&input, &mut output);
         }
@@ -176,7 +178,7 @@ impl Scraper {
         if !self.config.robots {
             return Ok(());
         }
-        self.robots.check(url, &self.backend.client, context.deadline()).await
+        self.robots.check(url, &self.client(context), context.deadline()).await
     }
 
     async fn fetch(&self, url: &Url, context: &Context) -> Result<Response, ToolError> {
@@ -185,8 +187,17 @@ impl Scraper {
         let mut request = Request::new(helve_net::Method::GET, url.clone()).header(ACCEPT, WANTED);
         request.deadline = context.deadline();
         request.response_bytes_max = PAGE_BYTES_MAX;
-        let response = self.backend.client.fetch(request).await?;
+        let response = self.client(context).fetch(request).await?;
         if response.status.is_success() { Ok(response) } else { Err(refused(&response)) }
+    }
+
+    fn client(&self, context: &Context) -> LazyClient {
+        self.backend.client.reaching(context.reads())
+    }
+
+    /// Whether a page may be private. Where the operator opened nothing, none is.
+    fn is_private(&self, context: &Context) -> bool {
+        context.reads() == Reads::Private && !self.backend.client.policy().allow.is_empty()
     }
 
     /// The browser, unless the runtime found that it is not there.
@@ -208,6 +219,7 @@ impl Scraper {
             selector: input.selector.clone(),
             html_bytes_max: PAGE_BYTES_MAX,
             deadline: context.deadline(),
+            reads: context.reads(),
         };
         let rendered = browser.render(request, context.cancellation().clone()).await?;
         if rendered.url != *url {

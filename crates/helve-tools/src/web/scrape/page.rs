@@ -70,6 +70,9 @@ pub(super) struct Output {
     /// The key in short-term memory that it is kept under.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) remembered_as: Option<String>,
+    /// Whether it comes from an address that only the operator's `[net] allow` opens.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub(super) private: bool,
     /// What else should be known.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) notes: Vec<String>,
@@ -103,6 +106,7 @@ pub(super) fn extract(source: Source, selector: Option<&Selector>, bytes_max: us
         timestamp: Timestamp::now().as_millisecond(),
         cached: false,
         remembered_as: None,
+        private: false,
         notes: Vec::new(),
         needs_javascript: false,
     };

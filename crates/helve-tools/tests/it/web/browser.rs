@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
-use helve::{BoxFuture, Call, ErrorCode, Runtime, Tool, ToolError};
+use helve::{BoxFuture, Call, ErrorCode, Reads, Runtime, Tool, ToolError};
 use helve_net::NetPolicy;
 use helve_net::Url;
 use helve_sandbox::{Sandbox, SandboxOptions};
@@ -43,7 +43,7 @@ impl Drop for Running {
 }
 
 impl StartBrowser for Plain {
-    fn start(&self, arguments: Vec<String>) -> BoxFuture<'_, Result<BrowserPipes, ToolError>> {
+    fn start(&self, arguments: Vec<String>, _: Reads) -> BoxFuture<'_, Result<BrowserPipes, ToolError>> {
         Box::pin(async move {
             let profile = tempfile::tempdir().unwrap();
             // A shell puts the pipes where Chromium wants them.
@@ -83,6 +83,7 @@ fn request(url: &str, more: impl FnOnce(&mut RenderRequest)) -> RenderRequest {
         selector: None,
         html_bytes_max: 1 << 20,
         deadline: Instant::now() + Duration::from_secs(60),
+        reads: Reads::Private,
     };
     more(&mut request);
     request
@@ -289,7 +290,7 @@ async fn no_page_sees_what_another_left_behind() {
 async fn a_browser_that_dies_is_an_error() {
     struct Dead;
     impl StartBrowser for Dead {
-        fn start(&self, _: Vec<String>) -> BoxFuture<'_, Result<BrowserPipes, ToolError>> {
+        fn start(&self, _: Vec<String>, _: Reads) -> BoxFuture<'_, Result<BrowserPipes, ToolError>> {
             let (ours, _) = tokio::io::duplex(16);
             let (events, commands) = tokio::io::split(ours);
             Box::pin(async move {
@@ -310,12 +311,21 @@ async fn a_browser_that_dies_is_an_error() {
     assert!(error.message().contains("the browser has ended") && error.is_retryable(), "{error}");
 }
 
+/// A way out that leads to these servers alone.
+fn way_out(servers: &[SocketAddr]) -> Arc<ThroughProxy> {
+    let servers: Vec<_> = servers.iter().map(SocketAddr::to_string).collect();
+    let policy = NetPolicy::allowing(servers.iter().map(String::as_str)).unwrap();
+    Arc::new(ThroughProxy::new(policy))
+}
+
 /// A browser in a box, whose way out leads to one server alone.
 fn boxed(server: SocketAddr) -> Arc<Chromium> {
-    let policy = NetPolicy::allowing([server.to_string().as_str()]).unwrap();
-    let options =
-        SandboxOptions { egress: Some(Arc::new(ThroughProxy::new(policy))), ..SandboxOptions::default() };
-    let browser = BoxedBrowser::new(Sandbox::new(options), None);
+    boxed_with(way_out(&[server]), way_out(&[server]))
+}
+
+fn boxed_with(any: Arc<ThroughProxy>, public: Arc<ThroughProxy>) -> Arc<Chromium> {
+    let options = SandboxOptions { egress: Some(any), ..SandboxOptions::default() };
+    let browser = BoxedBrowser::new(Sandbox::new(options), public, None);
     assert!(browser.available(), "there is no chromium; run scripts/setup-browser.sh");
     Arc::new(Chromium::new(Arc::new(browser)))
 }
@@ -360,4 +370,29 @@ async fn a_browser_in_a_box_renders_and_reaches_what_it_may_and_nothing_else() {
         .unwrap();
     assert!(!rendered.html.contains("secret") && !rendered.html.contains("root:"), "{}", rendered.html);
     assert!(other_seen.lock().unwrap().is_empty(), "{:?}", other_seen.lock().unwrap().len());
+}
+
+#[tokio::test]
+async fn scripts_of_a_public_page_do_not_reach_what_the_operator_opened() {
+    let (inside, inside_seen) =
+        server(|_| ([("access-control-allow-origin", "*")], "the diary").into_response()).await;
+    let (outside, _) = server(move |_| {
+        html(format!(
+            "<!doctype html><div id=root>waits</div><script>
+            fetch('http://{inside}/diary').then(answer => answer.text(), () => 'refused')
+                .then(said => {{ document.getElementById('root').textContent = said }});
+            </script>"
+        ))
+    })
+    .await;
+    // The one server stands for the public internet, the other for what `net.allow` opens.
+    let browser = boxed_with(way_out(&[outside, inside]), way_out(&[outside]));
+    for (reads, expected) in [(Reads::Public, "refused"), (Reads::Private, "the diary")] {
+        let request = request(&format!("http://{outside}/"), |request| {
+            (request.reads, request.wait) = (reads, Duration::from_millis(500));
+        });
+        let rendered = browser.render(request, CancellationToken::new()).await.unwrap();
+        assert!(rendered.html.contains(expected), "{reads:?}: {}", rendered.html);
+        assert_eq!(inside_seen.lock().unwrap().is_empty(), reads == Reads::Public, "{reads:?}");
+    }
 }

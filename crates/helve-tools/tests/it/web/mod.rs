@@ -2,6 +2,7 @@
 
 mod browser;
 mod fetch;
+mod labels;
 mod scrape;
 mod search;
 mod searx;

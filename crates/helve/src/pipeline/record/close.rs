@@ -254,7 +254,8 @@ impl OpenRecord<'_> {
             stage: error.and_then(ToolError::stage),
             approval_id: match status {
                 Status::Pending(pending) => Some(pending.approval_id),
-                Status::Done(_) | Status::Failed(_) => None,
+                Status::Failed(_) => self.refused_by,
+                Status::Done(_) => None,
             },
             replay_of: self.replay_of,
             attempts,
@@ -376,14 +377,19 @@ impl OpenRecord<'_> {
             (Status::Pending(pending), Some(tool)) => {
                 EventKind::Pending { call_id, tool: tool.name().clone(), approval_id: pending.approval_id }
             }
-            (Status::Failed(error), _) => {
-                EventKind::Failed { call_id, tool: self.facts.tool.clone(), code: error.code(), duration_us }
-            }
+            (Status::Failed(error), _) => EventKind::Failed {
+                call_id,
+                tool: self.facts.tool.clone(),
+                code: error.code(),
+                duration_us,
+                may_have_happened: error.may_have_happened() && self.replay_of.is_none(),
+            },
             (Status::Done(_) | Status::Pending(_), _) => EventKind::Failed {
                 call_id,
                 tool: self.facts.tool.clone(),
                 code: ErrorCode::ExecutionFailed,
                 duration_us,
+                may_have_happened: false,
             },
         });
     }
@@ -438,6 +444,7 @@ impl Drop for OpenRecord<'_> {
         }
         self.tell_trace(&status);
         let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);
+        self.announce(&status, self.timings.total_nanos() / 1_000);
         self.tell_run(&status);
         self.write_in_background(entry, status);
     }

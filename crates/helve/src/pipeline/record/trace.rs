@@ -102,7 +102,7 @@ impl OpenRecord<'_> {
         let OpenTrace { tracer, place, kept } = *trace;
         let kept = kept.unwrap_or_else(|| Kept::of(&self.payload, self.attempts.len(), &*tracer));
         let (error, approval_id) = match status {
-            Status::Failed(error) => (Some(blamed(error)), None),
+            Status::Failed(error) => (Some(blamed(error)), self.refused_by),
             Status::Done(_) => (kept.returned, None),
             Status::Pending(pending) => (None, Some(pending.approval_id)),
         };

@@ -1,13 +1,17 @@
 //! Labels: a stranger's words that met private data do not get out.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use helve::label::Label;
 use helve::sessions::{LabelSettings, WhenMet};
-use helve::{Annotations, Call, Caller, Channel, Facet, RuntimeBuilder, Settings, Status, Tool};
+use helve::{
+    Annotations, BoxFuture, Call, Caller, Channel, Facet, Reads, RuntimeBuilder, Settings, Status,
+    TellsReads, Tool,
+};
 use helve_testkit::ManualClock;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{Bench, bot, word};
 
@@ -405,4 +409,55 @@ async fn a_servers_schema_takes_no_label_off() {
         assert_eq!(word(&bench.call(tool, json!({})).await), "done");
     }
     assert_eq!(word(&bench.call("change", json!({})).await), "permission_denied");
+}
+
+/// A tool that reads what its argument names; what `by name` is, is found out from the switch.
+fn by_argument(is_private: &Arc<AtomicBool>) -> helve::ToolBuilder {
+    struct ByArgument(Arc<AtomicBool>);
+    impl TellsReads for ByArgument {
+        fn says(&self, arguments: &Value) -> Option<Reads> {
+            match arguments["what"].as_str() {
+                Some("public") => Some(Reads::Public),
+                Some("by name") => None,
+                _ => Some(Reads::Private),
+            }
+        }
+        fn find_out(&self, _: &Value) -> BoxFuture<'static, Reads> {
+            let reads = if self.0.load(Ordering::SeqCst) { Reads::Private } else { Reads::Public };
+            Box::pin(async move { reads })
+        }
+    }
+    Tool::builder("fetch")
+        .description("Reads what is named.")
+        .input_schema(json!({ "type": "object", "properties": { "what": { "type": "string" } } }))
+        .annotations(Annotations::pure())
+        .facets([Facet::ReadsPrivate, Facet::ReadsUntrusted])
+        .tells_reads(ByArgument(Arc::clone(is_private)))
+        .handler(async |_, context: helve::Context| Ok(json!(format!("{:?}", context.reads()))))
+}
+
+#[tokio::test]
+async fn a_tool_that_tells_its_calls_apart_is_labelled_by_the_call() {
+    let is_private = Arc::new(AtomicBool::new(true));
+    let tool = by_argument(&is_private);
+    let bench = bench_with(WhenMet::Deny, |builder| builder.tool(tool).unwrap());
+    let runtime = &bench.runtime;
+    let call = async |session: &str, what: &str, key: Option<&str>| {
+        let caller = Caller::agent("bot").session(session);
+        let mut call = Call::new("fetch", json!({ "what": what })).by(caller.clone());
+        if let Some(key) = key {
+            call = call.idempotency_key(key);
+        }
+        let answer = runtime.call(call).await.into_result().unwrap();
+        let labels = runtime.session(&caller).await.unwrap().unwrap().labels();
+        assert!(labels.has(Label::Untrusted), "{what}");
+        (answer.as_str().unwrap().to_owned(), labels.has(Label::Private))
+    };
+    assert_eq!(call("a", "public", None).await, ("Public".to_owned(), false));
+    assert_eq!(call("b", "private", None).await, ("Private".to_owned(), true));
+    assert_eq!(call("c", "by name", Some("k")).await, ("Private".to_owned(), true));
+    // What it was then is what the answer holds, whatever the name leads to by now.
+    is_private.store(false, Ordering::SeqCst);
+    assert_eq!(call("d", "by name", None).await, ("Public".to_owned(), false));
+    assert_eq!(call("e", "by name", Some("k")).await, ("Private".to_owned(), true));
 }

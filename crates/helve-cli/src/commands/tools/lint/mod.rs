@@ -104,11 +104,13 @@ impl Finding {
 struct Report {
     tools: usize,
     findings: Vec<Finding>,
+    /// Whether its tools could not be looked at, because the keys of the file are wrong.
+    is_cut: bool,
 }
 
 impl Report {
     fn refused(finding: Finding) -> Self {
-        Self { tools: 0, findings: vec![finding] }
+        Self { findings: vec![finding], is_cut: true, ..Self::default() }
     }
 
     /// Takes a tool with its warnings, or the errors of one that was refused.
@@ -132,6 +134,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     for file in &files {
         let report = check(file);
         total.tools += report.tools;
+        total.is_cut |= report.is_cut;
         total.findings.extend(report.findings);
     }
     let of = |level: Level| total.findings.iter().filter(|finding| finding.level == level).count();
@@ -212,7 +215,9 @@ fn print(report: &Report, errors: usize, warnings: usize, ui: &mut Ui) -> anyhow
         ui.line(format!("{}: {level}: {line}", escape::one_line(&place, 300)))?;
     }
     let counts = [count(report.tools, "tool"), count(errors, "error"), count(warnings, "warning")];
-    let summary = counts.join(", ");
+    // Nobody has counted the tools of a file that could not be read.
+    let known = if report.is_cut && report.tools == 0 { &counts[1..] } else { &counts[..] };
+    let summary = known.join(", ");
     ui.line(if errors > 0 {
         paint.bad(format!("✗ {summary}"))
     } else {

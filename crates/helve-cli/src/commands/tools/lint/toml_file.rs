@@ -29,6 +29,7 @@ pub(super) fn check(file: &Path) -> Report {
         .extend(problems.into_iter().map(|one| Finding::error(file, one.message).placed(&one.origin)));
     if !report.findings.is_empty() {
         // Its tools cannot be read before its keys are right.
+        report.is_cut = true;
         return report;
     }
     let maker = Maker::new(&Config::default(), Sandbox::default());
