@@ -213,6 +213,8 @@ pub(crate) struct Server {
     pub(crate) submits: Mutex<Submits>,
     /// Whether APPEND works.
     pub(crate) appends: Mutex<bool>,
+    /// Whether it says that it keeps a copy of what it takes.
+    pub(crate) keeps: Mutex<bool>,
     next: AtomicU32,
 }
 
@@ -225,6 +227,7 @@ impl Default for Server {
             handed: Mutex::default(),
             submits: Mutex::new(Submits::Takes),
             appends: Mutex::new(true),
+            keeps: Mutex::new(false),
             next: AtomicU32::new(1),
         }
     }
@@ -337,6 +340,10 @@ impl MailStore for Server {
 }
 
 impl Submit for Server {
+    fn keeps_copy(&self) -> bool {
+        *self.keeps.lock().unwrap()
+    }
+
     fn submit<'a>(&'a self, envelope: &'a Envelope, message: Bytes) -> BoxFuture<'a, Submitted> {
         self.handed.lock().unwrap().push((envelope.clone(), message.clone()));
         let submits = self.submits.lock().unwrap().clone();
