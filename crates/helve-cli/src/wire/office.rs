@@ -29,7 +29,11 @@ pub(crate) fn office(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
     let section = &loaded.config.office;
     let settings =
         OfficeSettings { zone: zone(loaded)?, recipient_domains: section.recipient_domains.clone() };
-    let connect = Connect { secrets: Arc::new(secrets(loaded)), person: Some(person(loaded)?) };
+    let connect = Connect {
+        secrets: Arc::new(secrets(loaded)),
+        net: loaded.config.net.clone(),
+        person: Some(person(loaded)?),
+    };
     let office = Office::open(OfficeDb::later(&path(loaded)), settings, connect);
     Ok(Arc::clone(loaded.office.get_or_init(|| Arc::new(office))))
 }

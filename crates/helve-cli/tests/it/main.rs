@@ -10,6 +10,7 @@
 //! - `call`: arguments, results, every exit code;
 //! - `conditions`: what must hold before a tool runs;
 //! - `policy`: who may do what, in Cedar;
+//! - `office`, `office_connect`: mail and calendars, without an account and with real servers;
 //! - `memory`: what agents remember;
 //! - `files`: the file tools, their roots and their undo;
 //! - `runs`: sagas, crashes, cancelling and undoing;
@@ -72,6 +73,8 @@ mod memory;
 mod misbehaving;
 mod network;
 mod oauth;
+mod office;
+mod office_connect;
 mod policy;
 mod quickstarts;
 mod raised;

@@ -22,7 +22,8 @@ fn an_overridden_tool_is_visible() {
 #[test]
 fn list_filters() {
     let home = Home::new();
-    let count = |args: &[&str]| home.json(&[&["tools", "list"], args].concat()).as_array().unwrap().len();
+    let list = ["tools", "list", "--set", "office.enabled=false"];
+    let count = |args: &[&str]| home.json(&[&list[..], args].concat()).as_array().unwrap().len();
     assert_eq!(count(&[]), 14);
     assert_eq!(count(&["--risk", "low", "--source", "builtin"]), 10);
     assert_eq!(count(&["--risk", "critical"]), 0);

@@ -2,17 +2,26 @@
 
 use std::sync::Arc;
 
+use helve_net::NetPolicy;
 use helve_store::office::{AccountRow, OfficeDb, OfficeError};
 
+use super::logins::{mail_login, web_settings};
 use super::{AccountSettings, Secrets};
 use crate::Account;
+use crate::account::{MailStore, Submit};
+use crate::dav::DavAccount;
 use crate::embedded::{self, EmbeddedMails, EmbeddedObjects, EmbeddedOutbox, LOCAL};
+use crate::imap::ImapAccount;
+use crate::jmap::JmapAccount;
+use crate::smtp::SmtpSubmit;
 use crate::text::{Address, Mailbox};
 
 /// What accounts are made with.
 pub struct Connect {
     /// Where secrets come from.
     pub secrets: Arc<dyn Secrets>,
+    /// What holds for requests that go out: `[net]` of the configuration.
+    pub net: NetPolicy,
     /// Who the person is in the account that needs no server.
     pub person: Option<Mailbox>,
 }
@@ -92,9 +101,9 @@ impl Connect {
         &self,
         row: &AccountRow,
         person: Option<Mailbox>,
-        _reached: &AccountSettings,
+        reached: &AccountSettings,
     ) -> Result<Account, String> {
-        Ok(Account {
+        let mut account = Account {
             id: row.id.clone(),
             kind: row.kind.clone(),
             person,
@@ -102,7 +111,29 @@ impl Connect {
             mails: None,
             submit: None,
             objects: None,
-        })
+        };
+        match reached {
+            AccountSettings::Mail(mail) => {
+                let login = || mail_login(&self.secrets, &mail.login, &mail.auth);
+                let ca_file = || mail.ca_file.clone();
+                account.mails = Some(Arc::new(ImapAccount::new(mail.imap.server(ca_file()), login())));
+                let submit = mail.smtp.as_ref().map(|smtp| SmtpSubmit::new(smtp.server(ca_file()), login()));
+                account.submit = submit.map(|submit| Arc::new(submit) as Arc<dyn Submit>);
+            }
+            AccountSettings::Dav(dav) => {
+                let settings = web_settings(&self.secrets, &dav.url, &dav.login, &dav.auth, &self.net);
+                let dav =
+                    DavAccount::new(&settings, dav.layout.clone()).map_err(|fault| fault.to_string())?;
+                account.objects = Some(Arc::new(dav));
+            }
+            AccountSettings::Jmap(jmap) => {
+                let settings = web_settings(&self.secrets, &jmap.session, &jmap.login, &jmap.auth, &self.net);
+                let jmap = Arc::new(JmapAccount::new(&settings).map_err(|fault| fault.to_string())?);
+                account.mails = Some(Arc::clone(&jmap) as Arc<dyn MailStore>);
+                account.submit = Some(jmap);
+            }
+        }
+        Ok(account)
     }
 }
 

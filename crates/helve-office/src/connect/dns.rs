@@ -73,6 +73,21 @@ impl Resolver {
         Ok(found.await?.into_iter().collect())
     }
 
+    /// The path that a domain names for a service such as `_caldavs._tcp` (RFC 6764 4).
+    pub async fn path(&self, service: &str, domain: &str) -> Result<Option<String>, Fault> {
+        let name = format!("{service}.{domain}");
+        let found = self.ask(&name, TYPE::TXT, |data| match data {
+            RData::TXT(txt) => {
+                let (_, value) = txt.iter_raw().find(|(key, _)| key.eq_ignore_ascii_case(b"path"))?;
+                let path = String::from_utf8(value?.to_vec()).ok()?;
+                (path.starts_with('/') && path.len() <= 255 && path.bytes().all(|b| b.is_ascii_graphic()))
+                    .then_some(path)
+            }
+            _ => None,
+        });
+        Ok(found.await?.into_iter().next())
+    }
+
     /// The hosts that take mail for a domain, best first.
     pub async fn mx(&self, domain: &str) -> Result<Vec<String>, Fault> {
         let found = self.ask(domain, TYPE::MX, |data| match data {

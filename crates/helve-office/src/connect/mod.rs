@@ -12,6 +12,7 @@ mod build;
 pub mod discover_dav;
 pub mod discover_mail;
 pub mod dns;
+mod logins;
 pub mod presets;
 mod secrets;
 mod settings;
@@ -20,6 +21,7 @@ mod syncing;
 pub use crate::embedded::LOCAL;
 pub(crate) use build::Connected;
 pub use build::{Connect, SetAside};
+pub use logins::{mail_login, web_settings};
 pub use secrets::{NoSecrets, SecretPlace, Secrets};
 pub use settings::{
     AccountSettings, Auth, DavSettings, JmapSettings, MailSettings, OAuthSettings, ServerSettings, Tls,

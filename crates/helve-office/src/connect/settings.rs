@@ -6,6 +6,8 @@ use serde::{Deserialize, Serialize};
 use url::Url;
 
 use super::SecretPlace;
+use crate::dav::Layout;
+use crate::wire::{Security, Server};
 
 /// How an account is reached, as its row keeps it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -37,15 +39,6 @@ impl AccountSettings {
             | Self::Jmap(JmapSettings { auth, .. }) => auth,
         }
     }
-
-    /// Certificates that its servers are checked with, beside the usual ones.
-    pub fn ca_file(&self) -> Option<&PathBuf> {
-        match self {
-            Self::Mail(MailSettings { ca_file, .. })
-            | Self::Dav(DavSettings { ca_file, .. })
-            | Self::Jmap(JmapSettings { ca_file, .. }) => ca_file.as_ref(),
-        }
-    }
 }
 
 /// Mail by IMAP and SMTP.
@@ -68,19 +61,14 @@ pub struct MailSettings {
 /// Calendars, tasks and contacts by CalDAV and CardDAV.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct DavSettings {
-    /// Where to look for calendars.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub calendars: Option<Url>,
-    /// Where to look for address books.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub contacts: Option<Url>,
+    /// Where the server is.
+    pub url: Url,
+    /// Where the account's things are there.
+    pub layout: Layout,
     /// The name to log in with.
     pub login: String,
     /// How to log in.
     pub auth: Auth,
-    /// Certificates that its servers are checked with, beside the usual ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
 }
 
 /// Mail by JMAP.
@@ -92,9 +80,6 @@ pub struct JmapSettings {
     pub login: String,
     /// How to log in.
     pub auth: Auth,
-    /// Certificates that its servers are checked with, beside the usual ones.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub ca_file: Option<PathBuf>,
 }
 
 /// Where one server listens.
@@ -108,7 +93,30 @@ pub struct ServerSettings {
     pub tls: Tls,
 }
 
-/// How a line is kept private. There is no way without.
+impl ServerSettings {
+    /// The same for those who connect.
+    pub fn server(&self, ca_file: Option<PathBuf>) -> Server {
+        let security = match self.tls {
+            Tls::Implicit => Security::Tls,
+            Tls::Starttls => Security::StartTls,
+            Tls::None => Security::PlainOnThisMachine,
+        };
+        Server { ca_file, ..Server::new(self.host.clone(), self.port, security) }
+    }
+}
+
+impl From<&Server> for ServerSettings {
+    fn from(server: &Server) -> Self {
+        let tls = match server.security {
+            Security::Tls => Tls::Implicit,
+            Security::StartTls => Tls::Starttls,
+            Security::PlainOnThisMachine => Tls::None,
+        };
+        Self { host: server.host.clone(), port: server.port, tls }
+    }
+}
+
+/// How a line is kept private.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Tls {
@@ -116,6 +124,8 @@ pub enum Tls {
     Implicit,
     /// After a greeting, before anything else is said.
     Starttls,
+    /// Not at all, which is refused unless the server is on this machine.
+    None,
 }
 
 impl Tls {
@@ -124,6 +134,7 @@ impl Tls {
         match self {
             Self::Implicit => "implicit",
             Self::Starttls => "starttls",
+            Self::None => "none",
         }
     }
 }

@@ -84,7 +84,7 @@ impl DavAccount {
     /// A place of this account; anything else on the server is refused.
     fn place(&self, href: &str) -> Result<Href, Fault> {
         let place = Href::kept(&self.dav.server, href)?;
-        for home in self.layout.calendars.iter().chain(&self.layout.address_books) {
+        for home in self.layout.homes() {
             let home = Href::kept(&self.dav.server, home)?;
             if place.is_below(&home) || place.is_same_collection(&home) {
                 return Ok(place);
@@ -94,11 +94,14 @@ impl DavAccount {
     }
 
     async fn list_all(&self) -> Result<Vec<Collection>, Fault> {
+        let layout = &self.layout;
+        let calendars = layout.calendars.iter().map(|home| (home, Kind::Calendar));
+        let books = layout.address_books.iter().map(|home| (home, Kind::AddressBook));
         let mut found: Vec<Collection> = Vec::new();
-        for home in self.layout.calendars.iter().chain(&self.layout.address_books) {
+        for (home, kind) in calendars.chain(books) {
             for (collection, facts) in list(&self.dav, &Href::kept(&self.dav.server, home)?).await? {
-                // Calendars and address books may have one home.
-                if found.iter().all(|known| known.href != collection.href) {
+                // One place may be the home of both kinds, and one home may lie in another.
+                if facts.kind == kind && found.iter().all(|known| known.href != collection.href) {
                     self.remember(Href::kept(&self.dav.server, &collection.href)?, facts);
                     found.push(collection);
                 }
@@ -108,8 +111,9 @@ impl DavAccount {
     }
 
     async fn ask_free_busy(&self, who: &Address, range: Interval) -> Result<Option<Vec<Part>>, Fault> {
-        let asker = self.layout.addresses.iter().find_map(|address| Address::new(address).ok());
-        let (Some(outbox), Some(asker)) = (&self.layout.outbox, asker) else { return Ok(None) };
+        let layout = &self.layout;
+        let asker = layout.addresses.iter().find_map(|address| Address::new(address).ok());
+        let (Some(outbox), Some(asker)) = (&layout.outbox, asker) else { return Ok(None) };
         let outbox = Href::kept(&self.dav.server, outbox)?;
         free_busy::ask(&self.dav, &outbox, &asker, who, range).await
     }

@@ -1,5 +1,6 @@
 //! Where an account's things are on its server (RFC 5397, 4791 6.2, 6352 7.1, 6638 2.1).
 
+use helve_net::header;
 use serde::{Deserialize, Serialize};
 
 use super::client::{Dav, Depth};
@@ -8,12 +9,43 @@ use super::multistatus::Item;
 use super::xml::Space;
 use crate::account::Fault;
 use crate::text::Address;
+use crate::web::header_text;
 
 /// Most places of one kind that an account has.
 const PLACES_MAX: usize = 16;
 
 const ABOUT_ACCOUNT: &str = "<current-user-principal/><resourcetype/><c:calendar-home-set/><k:addressbook-home-set/>\
      <c:schedule-outbox-URL/><c:calendar-user-address-set/>";
+
+/// Most redirects in a row.
+const REDIRECTS_MAX: usize = 5;
+
+/// Calendars or contacts.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Service {
+    /// CalDAV: calendars and task lists.
+    Calendars,
+    /// CardDAV: address books.
+    Contacts,
+}
+
+impl Service {
+    /// What it is called in DNS.
+    pub(crate) fn in_dns(self) -> &'static str {
+        match self {
+            Self::Calendars => "_caldavs._tcp",
+            Self::Contacts => "_carddavs._tcp",
+        }
+    }
+
+    /// Where it is on a host that says nothing else.
+    pub(crate) fn well_known(self) -> &'static str {
+        match self {
+            Self::Calendars => "/.well-known/caldav",
+            Self::Contacts => "/.well-known/carddav",
+        }
+    }
+}
 
 /// Where an account's things are. Found once, kept with the account.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -36,6 +68,21 @@ impl Layout {
         self.calendars.is_empty() && self.address_books.is_empty()
     }
 
+    /// The part of it that an account is to have.
+    #[must_use]
+    pub fn only(mut self, part: Service) -> Self {
+        match part {
+            Service::Calendars => self.address_books.clear(),
+            Service::Contacts => self.calendars.clear(),
+        }
+        self
+    }
+
+    /// The paths below which its things are.
+    pub(super) fn homes(&self) -> impl Iterator<Item = &String> {
+        self.calendars.iter().chain(&self.address_books)
+    }
+
     /// Everything of both. Of what an account has once, this one's counts.
     #[must_use]
     pub fn merged(mut self, other: Self) -> Self {
@@ -55,9 +102,37 @@ impl Layout {
         self
     }
 
+    /// Looks where the user said, then where RFC 6764 says, until both kinds are found.
+    pub(crate) async fn discover(dav: &Dav) -> Result<Self, Fault> {
+        let (mut layout, mut first) = (Self::default(), None);
+        for path in
+            [dav.server.home().path(), Service::Calendars.well_known(), Service::Contacts.well_known(), "/"]
+        {
+            match Self::find_from(dav, path).await {
+                Ok(found) => layout = layout.merged(found),
+                // It is no better elsewhere on the same host.
+                Err(fault @ (Fault::Login(_) | Fault::Unreachable(_))) if layout.is_empty() => {
+                    return Err(fault);
+                }
+                Err(fault) => first = first.or(Some(fault)),
+            }
+            if !layout.calendars.is_empty() && !layout.address_books.is_empty() {
+                break;
+            }
+        }
+        match layout.is_empty() {
+            false => Ok(layout),
+            true => Err(first.unwrap_or_else(|| nothing(dav.server.host()))),
+        }
+    }
+
+    async fn find_from(dav: &Dav, path: &str) -> Result<Self, Fault> {
+        Self::find(dav, &arrive(dav, Href::kept(&dav.server, path)?).await?).await
+    }
+
     /// Asks a place what it knows of the account: the account itself, the place where that is written, or one
     /// collection of it.
-    pub(crate) async fn find(dav: &Dav, at: &Href) -> Result<Self, Fault> {
+    async fn find(dav: &Dav, at: &Href) -> Result<Self, Fault> {
         let item = about(dav, at).await?;
         let Some(principal) = item.hrefs(Space::Dav, "current-user-principal").next() else {
             return Self::read(dav, at, &item, &item).await;
@@ -103,6 +178,26 @@ impl Layout {
             self.address_books.push(at.as_str().to_owned());
         }
     }
+}
+
+/// Where a place leads to by redirects, on the same host.
+async fn arrive(dav: &Dav, mut at: Href) -> Result<Href, Fault> {
+    for _ in 0..REDIRECTS_MAX {
+        let response = dav.propfind_raw(&at, Depth::Itself, "<current-user-principal/>").await?;
+        let moved = response.status.is_redirection();
+        let Some(location) = header_text(&response.headers, header::LOCATION).filter(|_| moved) else {
+            return Ok(at);
+        };
+        at = Href::read(&dav.server, &at, location)?;
+    }
+    Err(dav.nonsense("sends from one place to another without an end"))
+}
+
+fn nothing(host: &str) -> Fault {
+    Fault::Refused(format!(
+        "`{host}` has no calendars and no address books for this login; give the CalDAV or CardDAV address that its \
+         help pages name"
+    ))
 }
 
 async fn about(dav: &Dav, at: &Href) -> Result<Item, Fault> {

@@ -8,7 +8,8 @@
 //! - `client` sends the methods of DAV, `multistatus` is what they answer;
 //! - `layout` finds where an account's things are;
 //! - `listing` is the collections, `sync` what changed in one, `objects` reads and writes;
-//! - `free_busy` asks the server about other people.
+//! - `free_busy` asks the server about other people;
+//! - `account` is all of that as a port, `pair` one with contacts on another server.
 
 mod account;
 mod client;
@@ -18,12 +19,13 @@ mod layout;
 mod listing;
 mod multistatus;
 mod objects;
+mod pair;
 mod state;
 mod sync;
 mod xml;
 
 pub use account::DavAccount;
-pub use layout::Layout;
+pub use layout::{Layout, Service};
+pub use pair::DavPair;
 
-pub(crate) use client::{Dav, Depth};
-pub(crate) use href::Href;
+pub(crate) use client::Dav;

@@ -10,10 +10,9 @@ use super::href::Href;
 use super::listing::Kind;
 use super::xml::{Space, escaped};
 use crate::account::{Expected, Fault, Object, PutFault};
-use crate::web::{Ask, Deed, header_text, unanswered};
+use crate::objects::OBJECT_BYTES_MAX;
+use crate::web::{Ask, Deed, explain, header_text, unanswered};
 
-/// How long one object may be: a contact with a large picture is some hundred KiB.
-pub(super) const OBJECT_BYTES_MAX: usize = 8 << 20;
 /// How many are asked for at once.
 const TOGETHER_MAX: usize = 50;
 
@@ -27,30 +26,29 @@ pub(super) struct Fetched {
 
 /// One object as it is now.
 pub(super) async fn get(dav: &Dav, href: &Href) -> Result<Object, Fault> {
-    match dav.server.attempt(get_ask(dav, href)).await? {
-        Ok(response) => read(dav, href, &response),
-        Err(error) => Err(unanswered(Deed::Reads, &error)),
+    let object = get_beginning(dav, href).await?;
+    match object.bytes.len() > OBJECT_BYTES_MAX {
+        false => Ok(object),
+        true => Err(Fault::Refused(format!("the object is larger than {OBJECT_BYTES_MAX} bytes"))),
     }
 }
 
-fn get_ask(dav: &Dav, href: &Href) -> Ask {
-    Ask::reads(Method::GET, href.url(&dav.server))
+/// One object as it is now, or, where it is too long to be kept, a little more of it than may be.
+async fn get_beginning(dav: &Dav, href: &Href) -> Result<Object, Fault> {
+    let ask = Ask::reads(Method::GET, href.url(&dav.server))
         // Some servers write another ETag for what they pack, and do not know it again.
-        .header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"))
-        .answer_bytes_max(OBJECT_BYTES_MAX)
-}
-
-fn read(dav: &Dav, href: &Href, response: &Response) -> Result<Object, Fault> {
-    if response.status != StatusCode::OK {
-        return Err(dav.fault(Deed::Reads, response));
+        .header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+    let answer = dav.server.beginning(ask, OBJECT_BYTES_MAX + 1).await?;
+    if answer.status != StatusCode::OK {
+        return Err(explain(Deed::Reads, dav.server.host(), answer.status, None));
     }
     // A page that asks for a login is no object, whatever its status.
-    if !begins(&response.body) {
+    if !begins(&answer.content) {
         return Err(dav.nonsense("answers with something that is no calendar entry or contact"));
     }
-    let version = header_text(&response.headers, header::ETAG).filter(|etag| !etag.is_empty());
+    let version = header_text(&answer.headers, header::ETAG).filter(|etag| !etag.is_empty());
     let version = version.ok_or_else(|| dav.nonsense("gives no version of an object"))?.to_owned();
-    Ok(Object { href: href.as_str().to_owned(), version, bytes: response.body.clone() })
+    Ok(Object { href: href.as_str().to_owned(), version, bytes: answer.content })
 }
 
 fn begins(bytes: &[u8]) -> bool {
@@ -58,8 +56,8 @@ fn begins(bytes: &[u8]) -> bool {
     bytes.get(..6).is_some_and(|word| word.eq_ignore_ascii_case(b"BEGIN:"))
 }
 
-/// Objects from the front of a list, until there are about `bytes_max`. Those that are gone or too long are passed
-/// over.
+/// Objects from the front of a list, until there are about `bytes_max`. Those that are gone are passed over. Of one
+/// that is too long to be kept comes enough to see that: whoever reads it must not think that there is nothing.
 pub(super) async fn fetch(
     dav: &Dav,
     collection: &Href,
@@ -87,16 +85,11 @@ pub(super) async fn fetch(
     Ok(fetched)
 }
 
-/// One object of many, or nothing where it is gone meanwhile or too long.
+/// One object of many, or nothing where it is gone meanwhile.
 async fn get_one(dav: &Dav, href: &Href) -> Result<Option<Object>, Fault> {
-    match dav.server.attempt(get_ask(dav, href)).await? {
-        Ok(response) if matches!(response.status.as_u16(), 404 | 410) => Ok(None),
-        Ok(response) => read(dav, href, &response).map(Some),
-        Err(NetError::TooLarge { limit, .. }) => {
-            tracing::warn!(host = dav.server.host(), limit, "an object is too long and is left out");
-            Ok(None)
-        }
-        Err(error) => Err(unanswered(Deed::Reads, &error)),
+    match get_beginning(dav, href).await {
+        Err(Fault::Gone(_)) => Ok(None),
+        object => object.map(Some),
     }
 }
 

@@ -5,9 +5,11 @@ use std::time::Duration;
 use bytes::Bytes;
 use helve_core::BoxFuture;
 use tokio::sync::{Mutex, Semaphore, SemaphorePermit};
+use tokio::time::error::Elapsed;
 use tokio::time::{Instant, timeout};
 
 use super::session::{self, Access, Session};
+use super::state::State;
 use super::{folders, messages, sync};
 use crate::account::{Fault, Flags, Folder, MailChanges, MailStore};
 use crate::text::{MessageId, SearchWords};
@@ -17,6 +19,8 @@ use crate::wire::{Login, Server, Timeouts};
 const CONNECTIONS: usize = 2;
 /// How long an unused connection is kept. Servers and routers drop them without a word after some minutes.
 const KEPT_FOR: Duration = Duration::from_secs(240);
+/// How long one wait for changes lasts at most; servers end the session after half an hour.
+const IDLE_MAX: Duration = Duration::from_secs(25 * 60);
 /// How long a kept connection may take for its first answer before a new one is tried.
 const TRIED_FOR: Duration = Duration::from_secs(10);
 
@@ -30,13 +34,15 @@ pub struct ImapAccount {
     timeouts: Timeouts,
     turns: Semaphore,
     kept: Mutex<Vec<(Session, Instant)>>,
+    /// The connection on which changes are waited for.
+    waiting: Mutex<Option<(Session, Instant)>>,
 }
 
 impl ImapAccount {
     /// An account. Connects to nothing yet.
     pub fn new(server: Server, login: Login) -> Self {
         let (turns, kept) = (Semaphore::new(CONNECTIONS), Mutex::default());
-        Self { server, login, timeouts: Timeouts::default(), turns, kept }
+        Self { server, login, timeouts: Timeouts::default(), turns, kept, waiting: Mutex::default() }
     }
 
     /// The same with other patience.
@@ -59,6 +65,37 @@ impl ImapAccount {
         turn.finish(found.map(|uids| uids.iter().map(|uid| messages::key(&opened, uid)).collect())).await
     }
 
+    /// Waits until a folder changed since a state of [`MailStore::changes`], and says whether it did. A hint when to
+    /// look again, not a promise: flags may change unseen on servers that do not count changes. It has a connection
+    /// of its own, which is kept for the next wait; one wait goes on at a time.
+    pub async fn wait_for_change(&self, folder: &str, since: &str, at_most: Duration) -> Result<bool, Fault> {
+        let mut waiting = self.waiting.lock().await;
+        // Taken out: a wait that is cancelled or fails leaves no connection behind.
+        let kept = waiting.take().filter(|(_, since)| since.elapsed() < KEPT_FOR);
+        let (mut session, opened) = self.entered_to_wait(kept.map(|(session, _)| session), folder).await?;
+        let changed = State::is_behind(since, &opened) || session.idle(at_most.min(IDLE_MAX)).await?;
+        *waiting = Some((session, Instant::now()));
+        Ok(changed)
+    }
+
+    async fn entered_to_wait(
+        &self,
+        kept: Option<Session>,
+        folder: &str,
+    ) -> Result<(Session, session::Folder), Fault> {
+        if let Some(mut session) = kept
+            && let Ok(Ok(opened)) = timeout(TRIED_FOR, session.enter(folder, Access::Read)).await
+        {
+            return Ok((session, opened));
+        }
+        let mut session = Session::open(&self.server, &self.login, self.timeouts).await?;
+        if !session.can("IDLE") {
+            return Err(Fault::Refused(format!("{} does not tell of changes (IDLE)", self.server)));
+        }
+        let opened = session.enter(folder, Access::Read).await?;
+        Ok((session, opened))
+    }
+
     /// A connection that answers.
     async fn turn(&self) -> Result<Turn<'_>, Fault> {
         let permit = self.permit().await?;
@@ -74,15 +111,32 @@ impl ImapAccount {
     async fn enter(&self, path: &str, access: Access) -> Result<(Turn<'_>, session::Folder), Fault> {
         let permit = self.permit().await?;
         if let Some(mut session) = self.kept().await {
-            match timeout(TRIED_FOR, session.enter(path, access)).await {
-                // The server closed it since, or forgot about us: nothing was done on it yet.
-                Err(_) | Ok(Err(Fault::Unreachable(_) | Fault::Login(_))) => {}
-                Ok(entered) => {
-                    let turn = Turn { account: self, session, permit };
-                    return turn.entered(entered).await;
-                }
+            let entered = timeout(TRIED_FOR, session.enter(path, access)).await;
+            if let Some(entered) = answered(entered) {
+                return Turn { account: self, session, permit }.entered(entered).await;
             }
         }
+        self.enter_fresh(permit, path, access).await
+    }
+
+    /// A connection with a folder open to be read on.
+    async fn stay(&self, path: &str) -> Result<(Turn<'_>, session::Folder), Fault> {
+        let permit = self.permit().await?;
+        if let Some(mut session) = self.kept().await {
+            let entered = timeout(TRIED_FOR, session.stay(path)).await;
+            if let Some(entered) = answered(entered) {
+                return Turn { account: self, session, permit }.entered(entered).await;
+            }
+        }
+        self.enter_fresh(permit, path, Access::Read).await
+    }
+
+    async fn enter_fresh<'a>(
+        &'a self,
+        permit: SemaphorePermit<'a>,
+        path: &str,
+        access: Access,
+    ) -> Result<(Turn<'a>, session::Folder), Fault> {
         let mut turn = self.fresh(permit).await?;
         let entered = turn.session.enter(path, access).await;
         turn.entered(entered).await
@@ -103,6 +157,15 @@ impl ImapAccount {
     async fn fresh<'a>(&'a self, permit: SemaphorePermit<'a>) -> Result<Turn<'a>, Fault> {
         let session = Session::open(&self.server, &self.login, self.timeouts).await?;
         Ok(Turn { account: self, session, permit })
+    }
+}
+
+/// What a kept connection answered first. None where the server closed it since, or forgot about us: nothing was
+/// done on it yet, so a new one may try.
+fn answered<T>(first: Result<Result<T, Fault>, Elapsed>) -> Option<Result<T, Fault>> {
+    match first {
+        Err(_) | Ok(Err(Fault::Unreachable(_) | Fault::Login(_))) => None,
+        Ok(answered) => Some(answered),
     }
 }
 
@@ -154,7 +217,10 @@ impl MailStore for ImapAccount {
         since: Option<&'a str>,
     ) -> BoxFuture<'a, Result<MailChanges, Fault>> {
         Box::pin(async move {
-            let (mut turn, opened) = self.enter(folder, Access::Read).await?;
+            let (mut turn, opened) = match since.is_some_and(State::has_more) {
+                true => self.stay(folder).await?,
+                false => self.enter(folder, Access::Read).await?,
+            };
             let changes = sync::changes(&mut turn.session, opened, since).await;
             turn.finish(changes).await
         })

@@ -1,9 +1,11 @@
 //! One connection that has logged in.
 
 use std::collections::BTreeSet;
+use std::time::Duration;
 
 use bytes::Bytes;
 use secrecy::ExposeSecret as _;
+use tokio::time::timeout;
 
 use super::command::{Command, Piece};
 use super::response::{self, Kind, Part, Response, Status, Value};
@@ -24,8 +26,8 @@ pub(super) struct Session {
     can: BTreeSet<String>,
     /// Whether the whole of the last command went out.
     sent: bool,
-    /// Whether a folder is open.
-    inside: bool,
+    /// The folder that is open, as it was then.
+    inside: Option<(String, Access, Folder)>,
 }
 
 /// How a folder is opened.
@@ -80,7 +82,7 @@ impl Session {
     }
 
     fn new(wire: Wire) -> Self {
-        Self { wire, tags: 0, can: BTreeSet::new(), sent: false, inside: false }
+        Self { wire, tags: 0, can: BTreeSet::new(), sent: false, inside: None }
     }
 
     /// Whether the server has an extension.
@@ -142,7 +144,7 @@ impl Session {
 
     async fn authenticate(&mut self, login: &Login, mechanism: Mechanism) -> Result<Status, Fault> {
         let mut words = match mechanism {
-            Mechanism::Login => login.words()?.to_vec(),
+            Mechanism::Login => login.words().await?.to_vec(),
             Mechanism::OauthBearer | Mechanism::Xoauth2 | Mechanism::Plain => {
                 vec![login.first_words(mechanism, &self.wire.server().host).await?]
             }
@@ -172,11 +174,10 @@ impl Session {
     /// Leaves the folder that is open, if one is. What a connection that was kept is tried with: where somebody
     /// deleted that folder, Dovecot refuses whatever is asked next.
     pub(super) async fn leave(&mut self) -> Result<(), Fault> {
-        let command = match self.inside && self.can("UNSELECT") {
-            true => "UNSELECT",
-            false => "NOOP",
+        let command = match self.inside.take() {
+            Some(_) if self.can("UNSELECT") => "UNSELECT",
+            Some(_) | None => "NOOP",
         };
-        self.inside = false;
         self.run(Command::new(command), ANSWER_BYTES_MAX).await?.ok("does not answer").map(drop)
     }
 
@@ -190,8 +191,8 @@ impl Session {
         if self.can("CONDSTORE") {
             command = command.then(" (CONDSTORE)");
         }
+        self.inside = None;
         let answer = self.run(command, ANSWER_BYTES_MAX).await?;
-        self.inside = answer.done.kind == Kind::Ok;
         if answer.done.kind == Kind::No && answer.done.code.is_empty() {
             // Servers without codes have no other word for it.
             return Err(Fault::Gone(format!("the folder cannot be opened: {}", answer.done.words)));
@@ -207,7 +208,26 @@ impl Session {
         match folder.validity {
             // RFC 3501 has such servers; their UIDs mean nothing next time.
             0 => Err(self.nonsense("does not number the messages of this folder")),
-            _ => Ok(folder),
+            _ => {
+                self.inside = Some((path.to_owned(), access, folder));
+                Ok(folder)
+            }
+        }
+    }
+
+    /// The same for whoever goes on reading: where the folder is open still and has the messages that it had, it is
+    /// not opened again, which takes a server seconds for many messages. Its count of changes may be an old one.
+    pub(super) async fn stay(&mut self, path: &str) -> Result<Folder, Fault> {
+        let Some((inside, Access::Read, folder)) = self.inside.clone() else {
+            return self.enter(path, Access::Read).await;
+        };
+        if inside != path {
+            return self.enter(path, Access::Read).await;
+        }
+        let answer = self.run(Command::new("NOOP"), ANSWER_BYTES_MAX).await?;
+        match answer.done.kind == Kind::Ok && self.inside.is_some() {
+            true => Ok(folder),
+            false => self.enter(path, Access::Read).await,
         }
     }
 
@@ -242,6 +262,37 @@ impl Session {
         }
     }
 
+    /// Waits until the server says that the open folder changed (RFC 2177). Whether it did before the time was up.
+    pub(super) async fn idle(&mut self, at_most: Duration) -> Result<bool, Fault> {
+        let tag = self.tag();
+        let mut answer = Answer { data: Vec::new(), says: Vec::new(), done: Status::unsaid() };
+        self.wire.begin(ANSWER_BYTES_MAX);
+        self.wire.write(format!("{tag} IDLE\r\n").as_bytes()).await?;
+        if let Ended::Done = self.collect(&tag, &mut answer, Until::Continue).await? {
+            return answer.ok("the server does not tell of changes").map(|_| false);
+        }
+        // Longer than our own clock, which ends the wait.
+        self.wire.wait_longer(at_most + Duration::from_secs(60));
+        let told = timeout(at_most, self.told()).await;
+        self.wire.begin(ANSWER_BYTES_MAX);
+        self.wire.write(b"DONE\r\n").await?;
+        self.collect(&tag, &mut answer, Until::Done).await?;
+        told.map_or(Ok(false), |told| told.map(|()| true))
+    }
+
+    async fn told(&mut self) -> Result<(), Fault> {
+        loop {
+            match self.respond().await? {
+                Response::Data(data) if data.get(1).is_some_and(is_change) => return Ok(()),
+                Response::Says(Status { kind: Kind::Bye, words, .. }) => {
+                    return Err(self.unreachable("ended the session", &words));
+                }
+                Response::Data(_) | Response::Says(_) | Response::Odd => {}
+                Response::Continue | Response::Done(..) => {}
+            }
+        }
+    }
+
     async fn collect(&mut self, tag: &str, into: &mut Answer, until: Until) -> Result<Ended, Fault> {
         let mut values = 0;
         loop {
@@ -260,6 +311,9 @@ impl Session {
                 }
                 Response::Data(data) => {
                     values += data.iter().map(Value::count).sum::<usize>();
+                    if data.iter().take(2).any(is_other_messages) {
+                        self.inside = None;
+                    }
                     into.data.push(data);
                 }
                 // Whoever asked finds what is missing, and asks for it again by itself.
@@ -335,6 +389,15 @@ async fn ask_for_tls(wire: &mut Wire) -> Result<(), Fault> {
             }
         }
     }
+}
+
+fn is_change(what: &Value) -> bool {
+    ["EXISTS", "EXPUNGE", "FETCH"].iter().any(|word| what.is(word))
+}
+
+/// Whether the folder that is open no longer has the messages that it had.
+fn is_other_messages(what: &Value) -> bool {
+    ["EXISTS", "EXPUNGE", "VANISHED"].iter().any(|word| what.is(word))
 }
 
 fn exists(data: &[Value]) -> Option<u64> {

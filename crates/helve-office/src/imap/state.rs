@@ -39,6 +39,18 @@ impl State {
         }
     }
 
+    /// Whether pages are still to come.
+    pub(super) fn has_more(since: &str) -> bool {
+        since.split(';').nth(5).is_some_and(|todo| !todo.is_empty())
+    }
+
+    /// Whether a look at the folder now would bring something, as far as its numbers say.
+    pub(super) fn is_behind(since: &str, folder: &Folder) -> bool {
+        let (state, reset) = Self::resume(Some(since), folder);
+        let counts = !state.todo.is_empty() || state.known.len() != folder.exists;
+        reset || counts || folder.modseq.is_some_and(|modseq| modseq != state.modseq)
+    }
+
     fn parse(text: &str) -> Option<Self> {
         if text.len() > STATE_BYTES_MAX {
             return None;

@@ -60,8 +60,7 @@ async fn list_new(session: &mut Session, folder: &Folder, state: &mut State) -> 
     }
     let found = search(session, Command::new(format!("UID {}:*", state.next))).await?;
     // `*` is the last message, however old it is.
-    let seen = Uids::of(vec![(1, state.next.saturating_sub(1).max(1))]);
-    let new = if state.next > 1 { found.without(&seen) } else { found };
+    let new = found.without(&state.known);
     let last = new.last().map_or(state.next, |last| last.saturating_add(1));
     state.next = last.max(folder.next.unwrap_or(0));
     state.todo = state.todo.with(&new);

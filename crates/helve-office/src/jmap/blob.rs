@@ -20,10 +20,10 @@ pub(super) async fn download(
     bytes_max: usize,
 ) -> Result<Bytes, Fault> {
     let ask = Ask::reads(Method::GET, session.download(server, blob)?).timeout(TIMEOUT);
-    let (status, bytes) = server.beginning(ask, bytes_max).await?;
-    match status.as_u16() {
-        200 => Ok(bytes),
-        _ => Err(explain(Deed::Reads, server.host(), status, None)),
+    let answer = server.beginning(ask, bytes_max).await?;
+    match answer.status.as_u16() {
+        200 => Ok(answer.content),
+        _ => Err(explain(Deed::Reads, server.host(), answer.status, None)),
     }
 }
 

@@ -101,7 +101,7 @@ impl Session {
             return Err(Fault::Login(format!("{} takes no login of this kind", self.wire.server())));
         };
         let mut words = match mechanism {
-            Mechanism::Login => login.words()?.to_vec(),
+            Mechanism::Login => login.words().await?.to_vec(),
             Mechanism::OauthBearer | Mechanism::Xoauth2 | Mechanism::Plain => {
                 vec![login.first_words(mechanism, &self.wire.server().host).await?]
             }

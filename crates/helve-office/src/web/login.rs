@@ -24,6 +24,13 @@ pub enum Login {
         /// The password.
         password: SecretString,
     },
+    /// The same with a password that is looked up at every request.
+    Kept {
+        /// The name.
+        user: String,
+        /// Where the password comes from.
+        password: TokenSource,
+    },
     /// An OAuth access token.
     Token(TokenSource),
 }
@@ -37,13 +44,11 @@ impl Login {
     /// What goes into `Authorization`.
     pub(super) async fn header(&self) -> Result<HeaderValue, Fault> {
         let text = match self {
-            Self::Password { user, .. } if user.contains(':') => {
+            Self::Password { user, .. } | Self::Kept { user, .. } if user.contains(':') => {
                 return Err(Fault::Refused("a login name must not have a colon".to_owned()));
             }
-            Self::Password { user, password } => {
-                let pair = format!("{user}:{}", password.expose_secret());
-                SecretString::from(format!("Basic {}", BASE64_STANDARD.encode(pair)))
-            }
+            Self::Password { user, password } => basic(user, password),
+            Self::Kept { user, password } => basic(user, &password().await?),
             Self::Token(source) => {
                 let token = source().await?;
                 SecretString::from(format!("Bearer {}", token.expose_secret()))
@@ -56,10 +61,16 @@ impl Login {
     }
 }
 
+fn basic(user: &str, password: &SecretString) -> SecretString {
+    let pair = format!("{user}:{}", password.expose_secret());
+    SecretString::from(format!("Basic {}", BASE64_STANDARD.encode(pair)))
+}
+
 impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Password { .. } => f.write_str("Login::Password"),
+            Self::Kept { .. } => f.write_str("Login::Kept"),
             Self::Token(_) => f.write_str("Login::Token"),
         }
     }

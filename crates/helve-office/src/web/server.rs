@@ -112,7 +112,7 @@ impl Server {
     }
 
     /// Reads content up to a length, and leaves what comes behind it.
-    pub(crate) async fn beginning(&self, ask: Ask, bytes_max: usize) -> Result<(StatusCode, Bytes), Fault> {
+    pub(crate) async fn beginning(&self, ask: Ask, bytes_max: usize) -> Result<Beginning, Fault> {
         let deed = ask.deed;
         let mut request = self.request(ask).await?;
         // How long it is in all does not matter: no more than its beginning is read.
@@ -125,7 +125,7 @@ impl Server {
             content.extend_from_slice(&part);
         }
         content.truncate(bytes_max);
-        Ok((response.status, content.freeze()))
+        Ok(Beginning { status: response.status, headers: response.headers, content: content.freeze() })
     }
 
     /// The request with the login.
@@ -145,6 +145,14 @@ impl Server {
         request.body = ask.body;
         Ok(request)
     }
+}
+
+/// An answer, of which only the beginning may have been read.
+#[derive(Debug)]
+pub(crate) struct Beginning {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: HeaderMap,
+    pub(crate) content: Bytes,
 }
 
 /// A header as text, if it is there.

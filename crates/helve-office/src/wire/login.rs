@@ -26,6 +26,13 @@ pub enum Login {
         /// The secret.
         password: SecretString,
     },
+    /// A password that is looked up whenever somebody logs in.
+    Kept {
+        /// Often the address.
+        user: String,
+        /// Where it comes from.
+        password: Arc<dyn Tokens>,
+    },
     /// OAuth (XOAUTH2, OAUTHBEARER).
     Token {
         /// The address.
@@ -40,6 +47,7 @@ impl fmt::Debug for Login {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (kind, user) = match self {
             Self::Password { user, .. } => ("Password", user),
+            Self::Kept { user, .. } => ("Kept", user),
             Self::Token { user, .. } => ("Token", user),
         };
         f.debug_struct(kind).field("user", user).finish_non_exhaustive()
@@ -68,7 +76,7 @@ impl Mechanism {
     /// The best way for this login that a server offers.
     pub(crate) fn choose(login: &Login, offered: impl Fn(&str) -> bool) -> Option<Self> {
         let ways = match login {
-            Login::Password { .. } => [Self::Plain, Self::Login],
+            Login::Password { .. } | Login::Kept { .. } => [Self::Plain, Self::Login],
             // Google and Microsoft document XOAUTH2 alone.
             Login::Token { .. } => [Self::Xoauth2, Self::OauthBearer],
         };
@@ -80,7 +88,7 @@ impl Login {
     /// The name that logs in.
     pub fn user(&self) -> &str {
         match self {
-            Self::Password { user, .. } | Self::Token { user, .. } => user,
+            Self::Password { user, .. } | Self::Kept { user, .. } | Self::Token { user, .. } => user,
         }
     }
 
@@ -93,6 +101,10 @@ impl Login {
         }
         let said = match self {
             Self::Password { password, .. } => format!("\0{user}\0{}", checked(password)?),
+            Self::Kept { password, .. } => {
+                let password = password.token().await?;
+                format!("\0{user}\0{}", checked(&password)?)
+            }
             Self::Token { tokens, .. } => {
                 let token = tokens.token().await?;
                 let token = checked(&token)?;
@@ -112,9 +124,13 @@ impl Login {
     }
 
     /// Name and password, each as base64.
-    pub(crate) fn words(&self) -> Result<[SecretString; 2], Fault> {
+    pub(crate) async fn words(&self) -> Result<[SecretString; 2], Fault> {
         match self {
             Self::Password { user, password } => Ok([encoded(user), encoded(checked(password)?)]),
+            Self::Kept { user, password } => {
+                let password = password.token().await?;
+                Ok([encoded(user), encoded(checked(&password)?)])
+            }
             Self::Token { .. } => Err(Fault::Login("the server takes no token".to_owned())),
         }
     }

@@ -52,6 +52,8 @@ pub(crate) struct Wire {
     timeouts: Timeouts,
     /// When the command under way is over.
     deadline: Instant,
+    /// How long it may be silent meanwhile.
+    patience: Duration,
     read: BytesMut,
     /// Bytes that this command's answer may still have.
     budget: usize,
@@ -73,7 +75,7 @@ impl Wire {
                     Ok(Opened::Plain(Plain(Self::new(Transport::Plain(tcp), server, timeouts))))
                 }
                 Security::PlainOnThisMachine => {
-                    on_this_machine(server, &tcp)?;
+                    on_this_machine(server, tcp.peer_addr().ok())?;
                     Ok(Opened::Ready(Self::new(Transport::Plain(tcp), server, timeouts)))
                 }
             }
@@ -90,6 +92,7 @@ impl Wire {
             server: server.clone(),
             timeouts,
             deadline: Instant::now() + timeouts.command,
+            patience: timeouts.silence,
             read: BytesMut::new(),
             budget: 0,
         }
@@ -98,12 +101,13 @@ impl Wire {
     /// A command begins: its time and the bytes of its answer are counted from here.
     pub(crate) fn begin(&mut self, answer_bytes_max: usize) {
         self.deadline = Instant::now() + self.timeouts.command;
+        self.patience = self.timeouts.silence;
         self.budget = answer_bytes_max;
     }
 
-    /// For a reply that takes longer than others.
+    /// For a reply that takes longer than others; until the next command begins.
     pub(crate) fn wait_longer(&mut self, silence: Duration) {
-        self.timeouts.silence = silence;
+        self.patience = silence;
         self.deadline = Instant::now() + silence;
     }
 
@@ -122,7 +126,7 @@ impl Wire {
                 return Ok(line.slice(..if line[..end].ends_with(b"\r") { end - 1 } else { end }));
             }
             seen = self.read.len();
-            if seen > bytes_max {
+            if seen > bytes_max.min(self.budget) {
                 return Err(self.too_much("a line"));
             }
             self.fill().await?;
@@ -142,7 +146,7 @@ impl Wire {
         // In pieces: a server that takes a long mail slowly is not silent.
         for piece in bytes.chunks(CHUNK) {
             let written = self.transport.write(piece);
-            within(self.timeouts.silence, self.deadline, &self.server, written).await?;
+            within(self.patience, self.deadline, &self.server, written).await?;
         }
         Ok(())
     }
@@ -150,7 +154,7 @@ impl Wire {
     async fn fill(&mut self) -> Result<(), Fault> {
         self.read.reserve(CHUNK.min(self.budget.max(1024)));
         let read = self.transport.read(&mut self.read);
-        match within(self.timeouts.silence, self.deadline, &self.server, read).await? {
+        match within(self.patience, self.deadline, &self.server, read).await? {
             0 => Err(Fault::Unreachable(format!("{} closed the connection", self.server))),
             _ => Ok(()),
         }
@@ -204,10 +208,10 @@ impl Plain {
     }
 }
 
-fn on_this_machine(server: &Server, tcp: &TcpStream) -> Result<(), Fault> {
-    match tcp.peer_addr() {
-        Ok(address) if address.ip().is_loopback() => Ok(()),
-        Ok(_) | Err(_) => Err(Fault::Refused(format!(
+fn on_this_machine(server: &Server, peer: Option<SocketAddr>) -> Result<(), Fault> {
+    match peer {
+        Some(address) if address.ip().is_loopback() => Ok(()),
+        Some(_) | None => Err(Fault::Refused(format!(
             "{server} is not on this machine, and nothing is sent there without TLS"
         ))),
     }
@@ -244,5 +248,23 @@ async fn within<T>(
         Ok(Ok(done)) => Ok(done),
         Ok(Err(_)) => Err(Fault::Unreachable(format!("the connection to {server} broke"))),
         Err(_) => Err(Fault::Unreachable(format!("{server} stopped answering"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plain_text_goes_to_this_machine_alone() {
+        let server = Server::new("localhost", 143, Security::PlainOnThisMachine);
+        let may =
+            |peer: Option<&str>| on_this_machine(&server, peer.map(|peer| peer.parse().unwrap())).is_ok();
+        assert!(may(Some("127.0.0.1:143")) && may(Some("[::1]:143")));
+        for peer in
+            [None, Some("10.0.0.1:143"), Some("0.0.0.0:143"), Some("[fe80::1]:143"), Some("192.0.2.1:143")]
+        {
+            assert!(!may(peer), "{peer:?}");
+        }
     }
 }

@@ -16,7 +16,8 @@ use serde_json::Value;
 use tempfile::TempDir;
 
 pub(crate) struct World {
-    pub(crate) dir: TempDir,
+    /// Removed with the world.
+    _dir: TempDir,
     pub(crate) office: Arc<Office>,
     pub(crate) runtime: Runtime,
     pub(crate) store: EmbeddedObjects,
@@ -61,7 +62,12 @@ impl World {
         let objects: Arc<dyn ObjectStore> = Arc::new(store.clone());
         office.set_accounts([Arc::new(account(&objects, owner))]);
         let runtime = runtime(&office);
-        Self { dir, office, runtime, store }
+        Self { _dir: dir, office, runtime, store }
+    }
+
+    /// The same with the runtime of another office.
+    pub(crate) fn on(self, runtime: Runtime) -> Self {
+        Self { runtime, ..self }
     }
 
     /// Reads events into the calendar, as an import does.

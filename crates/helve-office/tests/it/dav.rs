@@ -3,13 +3,14 @@
 use bytes::Bytes;
 use helve_office::account::{Collection, Expected, Fault, ObjectChanges, ObjectStore, PutFault};
 use helve_office::availability::{Interval, State, Timeline};
-use helve_office::connect::discover_dav::{GOOGLE, Service, addresses, check};
-use helve_office::dav::DavAccount;
+use helve_office::connect::discover_dav::{Service, candidates, check};
+use helve_office::dav::{DavAccount, DavPair};
 use helve_office::text::Address;
 use helve_office::web::{PlainHttp, WebSettings};
 use helve_testkit::OfficeServers;
 
 use super::dav_server::{Pass, other_program, proxy, settings};
+use super::discover_mail::{MX, SRV, TXT, mx, name_server, srv};
 use super::utc;
 
 const CALENDAR: &str = "<c:mkcalendar xmlns='DAV:' xmlns:c='urn:ietf:params:xml:ns:caldav'><set><prop><displayname>NAME</displayname>\
@@ -316,6 +317,37 @@ async fn who_is_busy_is_asked_of_the_server_and_unknown_is_not_free() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calendars_and_contacts_on_two_servers_are_one_account() {
+    let radicale = Radicale::start().await;
+    let cyrus = OfficeServers::start_jmap();
+    let part = |settings: WebSettings, part: Service| async move {
+        DavAccount::new(&settings, check(&settings).await.unwrap().layout.only(part)).unwrap()
+    };
+    let calendars = part(settings(&cyrus.text("/caldav/url"), "alice"), Service::Calendars).await;
+    let contacts = part(settings(&radicale.url(), "alice"), Service::Contacts).await;
+    let both = DavPair::new(calendars, contacts);
+    let collections = both.collections().await.unwrap();
+    assert!(both.schedules());
+    let holds: Vec<_> = collections.iter().map(|one| (one.holds.events, one.holds.contacts)).collect();
+    assert_eq!(holds, [(true, false), (false, true)], "{collections:?}");
+    let card = "BEGIN:VCARD\r\nVERSION:3.0\r\nUID:c\r\nFN:Ada\r\nN:Lovelace;Ada;;;\r\nEND:VCARD\r\n";
+    for (collection, bytes) in
+        [(&collections[0], event("c", "")), (&collections[1], Bytes::from_static(card.as_bytes()))]
+    {
+        let href = both.new_href(&collection.href, "c");
+        let version = both.put(&href, bytes, Expected::Nothing).await.unwrap().unwrap();
+        assert_eq!(both.get(&href).await.unwrap().href, href);
+        let seen = both.changes(&collection.href, None).await.unwrap();
+        assert_eq!(
+            seen.changed.iter().map(|object| object.href.as_str()).collect::<Vec<_>>(),
+            [href.as_str()]
+        );
+        both.delete(&href, &version).await.unwrap();
+        assert_eq!(both.changes(&collection.href, Some(&seen.state)).await.unwrap().gone, [href]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_lost_reply_leaves_open_what_became_of_a_write() {
     let radicale = Radicale::start().await;
     let url =
@@ -343,25 +375,43 @@ async fn a_lost_reply_leaves_open_what_became_of_a_write() {
     assert!(matches!(direct.get(&href).await, Err(Fault::Gone(_))));
 }
 
-#[test]
-fn where_to_look_comes_from_dns_and_then_from_the_domain() {
-    let hosts = [("dav.example.net.".to_owned(), 8443), ("other.example.net".to_owned(), 443)];
-    let urls = |path| -> Vec<String> {
-        addresses(Service::Calendars, "example.org", &hosts, path).into_iter().map(String::from).collect()
+#[tokio::test]
+async fn where_to_look_comes_from_presets_then_from_dns_and_then_from_the_domain() {
+    let txt = |text: &str| [&[u8::try_from(text.len()).unwrap()], text.as_bytes()].concat();
+    let resolver = name_server(vec![
+        ("_caldavs._tcp.example.org", SRV, srv(1, 0, 8443, "dav.example.net")),
+        ("_caldavs._tcp.example.org", SRV, srv(2, 0, 443, "other.example.net")),
+        ("_caldavs._tcp.example.org", TXT, txt("path=/cal/")),
+        ("_carddavs._tcp.example.org", SRV, srv(1, 0, 443, "dav.example.net")),
+        ("_carddavs._tcp.example.org", TXT, txt("path=@evil.example/")),
+        ("company.example", MX, mx("aspmx.l.google.com")),
+    ])
+    .await;
+    let urls = |address: &'static str, service| {
+        let resolver = &resolver;
+        async move {
+            let found = candidates(&Address::new(address).unwrap(), service, resolver).await;
+            found.into_iter().map(String::from).collect::<Vec<_>>()
+        }
     };
     assert_eq!(
-        urls(Some("path=/cal/")),
+        urls("ada@example.org", Service::Calendars).await,
         [
             "https://dav.example.net:8443/cal/",
             "https://other.example.net/cal/",
             "https://example.org/.well-known/caldav"
         ]
     );
-    assert_eq!(urls(Some("path=@evil.example/"))[0], "https://dav.example.net:8443/.well-known/caldav");
-    assert_eq!(Service::Contacts.record("example.org"), "_carddavs._tcp.example.org");
-    let address = Address::new("a?b#c/d@gmail.com").unwrap();
     assert_eq!(
-        GOOGLE.url(Service::Calendars, &address).as_str(),
-        "https://apidata.googleusercontent.com/caldav/v2/a%3Fb%23c%2Fd%40gmail.com/user"
+        urls("ada@example.org", Service::Contacts).await[0],
+        "https://dav.example.net/.well-known/carddav"
+    );
+    assert_eq!(
+        urls("ada@nothing.example", Service::Contacts).await,
+        ["https://nothing.example/.well-known/carddav"]
+    );
+    assert_eq!(
+        urls("a?b#c/d@company.example", Service::Calendars).await,
+        ["https://apidata.googleusercontent.com/caldav/v2/a%3Fb%23c%2Fd%40company.example/user"]
     );
 }

@@ -8,6 +8,7 @@ use helve_net::NetPolicy;
 use helve_office::account::{Expected, Fault, ObjectStore, PutFault};
 use helve_office::connect::discover_dav::check;
 use helve_office::dav::{DavAccount, Layout};
+use helve_office::objects::OBJECT_BYTES_MAX;
 use helve_office::text::Address;
 use helve_office::web::{Login, WebSettings};
 
@@ -17,15 +18,18 @@ use super::utc;
 const CAL: &str = "/home/cal/";
 const EVENT: &str = "BEGIN:VCALENDAR\r\nBEGIN:VEVENT\r\nUID:a\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n";
 
-/// An account whose one home is `/home/`.
-fn account(fake: &Fake) -> DavAccount {
-    let layout = Layout {
+/// One home, `/home/`.
+fn layout() -> Layout {
+    Layout {
         calendars: vec!["/home/".to_owned()],
         outbox: Some("/home/outbox/".to_owned()),
         addresses: vec!["alice@example.test".to_owned()],
         ..Layout::default()
-    };
-    DavAccount::new(&fake.settings(), layout).unwrap()
+    }
+}
+
+fn account(fake: &Fake) -> DavAccount {
+    DavAccount::new(&fake.settings(), layout()).unwrap()
 }
 
 /// What a server says of a collection.
@@ -194,7 +198,7 @@ async fn a_server_that_stops_in_the_middle_is_unreachable_and_a_write_is_in_doub
 async fn a_server_that_says_nothing_is_left_in_time() {
     let fake = Fake::start(|_| Reply::Silent).await;
     let settings = WebSettings { timeout_max: Duration::from_millis(300), ..fake.settings() };
-    let store = DavAccount::new(&settings, account(&fake).layout().clone()).unwrap();
+    let store = DavAccount::new(&settings, layout()).unwrap();
     let got = store.get("/home/cal/a.ics").await.unwrap_err();
     assert!(matches!(&got, Fault::Unreachable(text) if text.contains("in time")), "{got:?}");
     let put = store.put("/home/cal/a.ics", Bytes::from_static(EVENT.as_bytes()), Expected::Nothing).await;
@@ -356,7 +360,7 @@ async fn a_weak_version_is_looked_at_before_a_write() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn objects_that_are_too_long_or_gone_do_not_stop_the_others() {
+async fn an_object_that_is_too_long_is_seen_to_be_and_one_that_went_is_passed_over() {
     let fake = Fake::start(|seen: &Seen| match (seen.method.as_str(), seen.path.as_str()) {
         ("PROPFIND", _) => Reply::xml(about(SYNCS, "1")),
         ("REPORT", _) if seen.body.contains("multiget") => multistatus(
@@ -367,13 +371,20 @@ async fn objects_that_are_too_long_or_gone_do_not_stop_the_others() {
                 ["good", "gone", "huge"].map(|name| etag(&format!("/home/cal/{name}.ics"), "1")).concat();
             multistatus(&format!("{list}<sync-token>t</sync-token>"))
         }
-        (_, "/home/cal/huge.ics") => Reply::Whole("200 OK", Vec::new(), vec![b' '; 9 << 20]),
+        (_, "/home/cal/huge.ics") => {
+            let content = [EVENT.as_bytes(), &vec![b' '; 20 << 20]].concat();
+            Reply::Whole("200 OK", vec!["ETag: \"9\"".to_owned()], content)
+        }
         _ => object("\"1\""),
     })
     .await;
-    let changes = account(&fake).changes(CAL, None).await.unwrap();
-    assert_eq!(changes.changed.len(), 1);
+    let store = account(&fake);
+    let changes = store.changes(CAL, None).await.unwrap();
+    let lengths: Vec<_> = changes.changed.iter().map(|object| object.bytes.len()).collect();
+    // One byte more than is kept, and not one more than that.
+    assert_eq!(lengths, [EVENT.len(), OBJECT_BYTES_MAX + 1]);
     assert_eq!(changes.state, r#"{"token":"t"}"#);
+    assert!(matches!(store.get("/home/cal/huge.ics").await.unwrap_err(), Fault::Refused(_)));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -419,7 +430,7 @@ async fn a_token_is_fetched_for_each_request_and_never_shown() {
     }));
     let settings = WebSettings { login, ..fake.settings() };
     assert!(!format!("{settings:?}").contains("secret"));
-    let store = DavAccount::new(&settings, account(&fake).layout().clone()).unwrap();
+    let store = DavAccount::new(&settings, layout()).unwrap();
     for _ in 0..2 {
         let said = store.get("/home/cal/a.ics").await.unwrap_err();
         assert!(!format!("{said:?}").contains("secret"));
@@ -429,7 +440,6 @@ async fn a_token_is_fetched_for_each_request_and_never_shown() {
     assert_eq!(sent, ["Bearer secret-token-0", "Bearer secret-token-1"]);
     // What the machine's policy denies, an account does not open.
     let net = NetPolicy { deny: vec!["127.0.0.0/8".parse().unwrap()], ..NetPolicy::default() };
-    let store =
-        DavAccount::new(&WebSettings { net, ..fake.settings() }, account(&fake).layout().clone()).unwrap();
+    let store = DavAccount::new(&WebSettings { net, ..fake.settings() }, layout()).unwrap();
     assert!(matches!(store.get("/home/cal/a.ics").await.unwrap_err(), Fault::Refused(_)));
 }

@@ -15,10 +15,11 @@ use tokio::net::{TcpListener, UdpSocket};
 use super::mail_servers::{password, server};
 
 /// A record: the name that is asked for, its type, its data.
-type Record = (&'static str, u16, Vec<u8>);
+pub(crate) type Record = (&'static str, u16, Vec<u8>);
 
-const SRV: u16 = 33;
-const MX: u16 = 15;
+pub(crate) const SRV: u16 = 33;
+pub(crate) const MX: u16 = 15;
+pub(crate) const TXT: u16 = 16;
 
 fn labels(name: &str) -> Vec<u8> {
     let mut coded = Vec::new();
@@ -30,12 +31,12 @@ fn labels(name: &str) -> Vec<u8> {
     coded
 }
 
-fn srv(priority: u16, weight: u16, port: u16, host: &str) -> Vec<u8> {
+pub(crate) fn srv(priority: u16, weight: u16, port: u16, host: &str) -> Vec<u8> {
     let numbers = [priority, weight, port].map(u16::to_be_bytes).concat();
     [numbers, labels(host)].concat()
 }
 
-fn mx(host: &str) -> Vec<u8> {
+pub(crate) fn mx(host: &str) -> Vec<u8> {
     [vec![0, 10], labels(host)].concat()
 }
 
@@ -68,7 +69,7 @@ fn answer(query: &[u8], records: &[Record]) -> Vec<u8> {
 }
 
 /// A name server with these records. Before each answer it sends those of somebody who guesses.
-async fn name_server(records: Vec<Record>) -> Resolver {
+pub(crate) async fn name_server(records: Vec<Record>) -> Resolver {
     let socket = UdpSocket::bind("127.0.0.1:0").await.unwrap();
     let address = socket.local_addr().unwrap();
     tokio::spawn(async move {

@@ -53,6 +53,10 @@ async fn a_message_is_put_found_fetched_and_removed_alone() {
     assert_eq!(account.find("Drafts", &MessageId::new("<ne@example.test>").unwrap()).await.unwrap().len(), 0);
     assert_eq!(account.fetch("Drafts", &key, 10_000).await.unwrap(), mail("one", "text"));
 
+    let untidy = account.append("Drafts", "Subject: a\n\nb\rc".into(), flags).await.unwrap().unwrap();
+    assert_eq!(&account.fetch("Drafts", &untidy, 100).await.unwrap()[..], b"Subject: a\r\n\r\nb\r\nc\r\n");
+    account.remove("Drafts", &untidy).await.unwrap();
+
     // Somebody else marked one for later; it must stay.
     let mut other = Other::of(&servers, "alice");
     other.run("SELECT Drafts");

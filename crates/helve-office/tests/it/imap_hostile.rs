@@ -133,8 +133,8 @@ async fn a_server_that_names_no_key_is_asked_for_the_message() {
         b"h4 OK\r\n",
         b"* 9 EXISTS\r\n* OK [UIDVALIDITY 7] x\r\nh5 OK\r\n",
         b"* SEARCH 3 8 9\r\nh6 OK\r\n",
-        b"* 3 FETCH (UID 3 BODY[HEADER.FIELDS (MESSAGE-ID)] \"Message-ID: <x@example.test.org>\")\r\n\
-          * 8 FETCH (UID 8 BODY[HEADER.FIELDS (MESSAGE-ID)] {30}\r\nMessage-Id:\r\n <x@example.test>)\r\nh7 OK\r\n",
+        b"* 8 FETCH (UID 8 BODY[HEADER.FIELDS (MESSAGE-ID)] {30}\r\nMessage-Id:\r\n <x@example.test>)\r\n\
+          * 9 FETCH (UID 9 BODY[HEADER.FIELDS (MESSAGE-ID)] \"Message-ID: <x@example.test.org>\")\r\nh7 OK\r\n",
     ];
     let (account, heard) = plain(says).await;
     let key = account.append("Sent", mail("x", "x"), Flags::default()).await.unwrap();
@@ -171,32 +171,22 @@ async fn without_tls_nothing_secret_is_said() {
 }
 
 #[tokio::test]
-async fn a_certificate_that_nobody_vouches_for_is_refused() {
+async fn a_certificate_that_nobody_vouches_for_or_for_another_name_is_refused() {
     let servers = OfficeServers::start();
-    for (host, ca_file) in [("127.0.0.1", None), ("127.0.0.2", Some(servers.text("/ca").into()))] {
-        for which in ["imaps", "imap"] {
-            let server = Server { host: host.into(), ca_file: ca_file.clone(), ..server(&servers, which) };
-            let account = ImapAccount::new(server, password("alice")).with_timeouts(SHORT);
+    // The certificate is for 127.0.0.1 and not for this one.
+    let elsewhere = "127.0.0.2";
+    for which in ["imaps", "imap"] {
+        let proxy = Stalling::at(elsewhere, servers.port(&format!("/{which}/port"))).await;
+        let real = server(&servers, which);
+        for wrong in [
+            Server { ca_file: None, ..real.clone() },
+            Server { host: elsewhere.into(), port: proxy.port, ..real },
+        ] {
+            let account = ImapAccount::new(wrong, password("alice")).with_timeouts(SHORT);
             let fault = account.folders().await.unwrap_err();
-            // Dovecot listens on the one address alone.
-            let expected = matches!(&fault, Fault::Refused(why) if why.contains("not trusted"));
-            assert!(expected || host == "127.0.0.2", "{fault:?}");
+            assert!(matches!(&fault, Fault::Refused(why) if why.contains("not trusted")), "{fault:?}");
         }
     }
-}
-
-#[tokio::test]
-async fn plain_text_goes_to_this_machine_alone() {
-    // The address of this machine in its network, where it has one: reachable, and not loopback.
-    let socket = std::net::UdpSocket::bind("0.0.0.0:0").unwrap();
-    let Some(own) = socket.connect("192.0.2.1:9").ok().and_then(|()| socket.local_addr().ok()) else {
-        return;
-    };
-    let listener = std::net::TcpListener::bind((own.ip(), 0)).unwrap();
-    let port = listener.local_addr().unwrap().port();
-    let server = Server::new(own.ip().to_string(), port, Security::PlainOnThisMachine);
-    let fault = ImapAccount::new(server, password("alice")).folders().await.unwrap_err();
-    assert!(matches!(&fault, Fault::Refused(why) if why.contains("not on this machine")), "{fault:?}");
 }
 
 #[tokio::test]
@@ -209,16 +199,19 @@ async fn answers_that_are_too_long_or_no_answers_are_refused() {
     ];
     let long = [b"* LIST () \"/\" ".as_slice(), &b"x".repeat(5 << 20)].concat();
     let many = b"* 1 EXISTS\r\n".repeat(500_000);
-    for answer in [
-        &b"* LIST () \"/\" {4294967295}\r\n"[..],
-        b"* LIST () \"/\" {99999999999999999999999}\r\n* BYE\r\n",
-        &long,
-        &many,
-        b"* BYE no more\r\n",
+    for (answer, is_nonsense) in [
+        (&b"* LIST () \"/\" {4294967295}\r\n"[..], true),
+        (b"* LIST () \"/\" {99999999999999999999999}\r\n* BYE\r\n", false),
+        (&long, true),
+        (&many, true),
+        (b"* BYE no more\r\n", false),
     ] {
         let (account, _heard) = plain([login.as_slice(), &[answer]].concat()).await;
-        let fault = account.folders().await.unwrap_err();
-        assert!(matches!(fault, Fault::Nonsense(_) | Fault::Unreachable(_)), "{fault:?}");
+        match account.folders().await.unwrap_err() {
+            Fault::Nonsense(why) => assert!(is_nonsense, "{why}"),
+            Fault::Unreachable(why) => assert!(!is_nonsense, "{why}"),
+            fault => panic!("{fault:?}"),
+        }
     }
     let (account, _heard) = plain(vec![b"220 mail.example.test ESMTP\r\n"]).await;
     assert!(matches!(account.folders().await, Err(Fault::Nonsense(_))));

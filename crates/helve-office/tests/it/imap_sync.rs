@@ -1,5 +1,7 @@
 //! Sync against a real Dovecot: first, later, flags, removed mails, folders numbered anew.
 
+use std::time::{Duration, Instant};
+
 use helve_office::account::{Flags, FolderRole, MailChanges, MailStore as _};
 use helve_office::imap::ImapAccount;
 use helve_testkit::OfficeServers;
@@ -78,6 +80,9 @@ async fn later_syncs_bring_what_changed_and_nothing_else() {
     assert_eq!(later.new.iter().map(|mail| (&mail.key, mail.flags)).collect::<Vec<_>>(), [(&new, SEEN)]);
     assert_eq!(later.flags, [(keys[1].clone(), Flags { seen: true, flagged: true, ..Flags::default() })]);
     assert_eq!(later.gone, [keys[3].clone()]);
+    // One that came and went moves the next UID on, and is not taken for the last that is there.
+    let brief = put(&account, "INBOX", "brief", Flags::default()).await;
+    account.remove("INBOX", &brief).await.unwrap();
     let (_, end) = all(&account, "INBOX", Some(&later.state)).await;
     assert!(end.new.is_empty() && end.flags.is_empty() && end.gone.is_empty());
 }
@@ -95,7 +100,8 @@ async fn mails_that_come_during_the_first_sync_are_not_missed() {
     other.run("STORE 1,250 +FLAGS (\\Deleted)");
     other.run("EXPUNGE");
     other.run("STORE 200 +FLAGS (\\Answered)");
-    put(&account, "INBOX", "late", Flags::default()).await;
+    // By a connection of its own: ours has the folder open still.
+    put(&super::mail_servers::account(&servers, "alice"), "INBOX", "late", Flags::default()).await;
     let second = account.changes("INBOX", Some(&first.state)).await.unwrap();
     assert_eq!(subjects(&second)[0], "late");
     let (_, third) = all(&account, "INBOX", Some(&second.state)).await;
@@ -116,7 +122,7 @@ async fn a_folder_that_was_made_anew_voids_what_was_known_and_its_keys() {
     let (_, before) = all(&account, "Projekt", None).await;
     other.run("DELETE Projekt");
     // Dovecot numbers folders by the second.
-    std::thread::sleep(std::time::Duration::from_millis(1500));
+    std::thread::sleep(Duration::from_millis(1500));
     other.run("CREATE Projekt");
     put(&account, "Projekt", "new", Flags::default()).await;
 
@@ -188,4 +194,30 @@ async fn malformed_mails_come_as_they_are() {
     }
     let nul = account.append("INBOX", b"a\0b".as_slice().into(), Flags::default()).await;
     assert!(nul.unwrap_err().to_string().contains("NUL"));
+}
+
+#[tokio::test]
+async fn a_change_ends_the_wait_for_one() {
+    let servers = OfficeServers::start();
+    let account = account(&servers, "alice");
+    let (_, before) = all(&account, "INBOX", None).await;
+    let short = Duration::from_millis(300);
+    assert!(!account.wait_for_change("INBOX", &before.state, short).await.unwrap());
+    let waits = account.wait_for_change("INBOX", &before.state, Duration::from_secs(60));
+    let puts = async {
+        tokio::time::sleep(Duration::from_millis(500)).await;
+        put(&account, "INBOX", "m", Flags::default()).await
+    };
+    let (changed, _) = tokio::join!(waits, puts);
+    assert!(changed.unwrap());
+    // What came since is no reason to wait.
+    let begun = Instant::now();
+    assert!(account.wait_for_change("INBOX", &before.state, Duration::from_secs(60)).await.unwrap());
+    let (_, after) = all(&account, "INBOX", Some(&before.state)).await;
+    assert_eq!(after.new.len(), 1);
+    let mut other = Other::of(&servers, "alice");
+    other.run("SELECT INBOX");
+    other.run("STORE 1 +FLAGS (\\Seen)");
+    assert!(account.wait_for_change("INBOX", &after.state, Duration::from_secs(60)).await.unwrap());
+    assert!(begun.elapsed() < Duration::from_secs(30));
 }

@@ -153,12 +153,21 @@ pub(crate) enum Then {
 impl Stalling {
     /// Passes everything on until it is told to stop.
     pub(crate) async fn start(to: u16) -> Self {
-        Self::after(to, usize::MAX, usize::MAX, Then::Swallow).await
+        Self::at("127.0.0.1", to).await
+    }
+
+    /// The same at another address.
+    pub(crate) async fn at(host: &str, to: u16) -> Self {
+        Self::listen(host, to, usize::MAX, usize::MAX, Then::Swallow).await
     }
 
     /// Misbehaves by itself after so many bytes of the client or the server on one connection.
     pub(crate) async fn after(to: u16, client_bytes: usize, server_bytes: usize, then: Then) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        Self::listen("127.0.0.1", to, client_bytes, server_bytes, then).await
+    }
+
+    async fn listen(host: &str, to: u16, client_bytes: usize, server_bytes: usize, then: Then) -> Self {
+        let listener = TcpListener::bind((host, 0)).await.unwrap();
         let port = listener.local_addr().unwrap().port();
         let (stopped, connections) = (Arc::<AtomicBool>::default(), Arc::<AtomicUsize>::default());
         let (stop, count) = (Arc::clone(&stopped), Arc::clone(&connections));

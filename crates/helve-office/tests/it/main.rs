@@ -3,7 +3,12 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod availability;
+mod calendar_availability;
+mod calendar_editing;
+mod calendar_importing;
+mod calendar_limits;
 mod calendar_listing;
+mod calendar_radicale;
 mod calendar_world;
 mod dav;
 mod dav_hostile;

@@ -60,7 +60,11 @@ impl OfficeDb {
     /// Removes an account with all that is known of it. False where there is none of this name.
     pub async fn remove_account(&self, id: &str) -> Result<bool, OfficeError> {
         let id = id.to_owned();
-        self.write(move |db| Ok(db.execute("DELETE FROM accounts WHERE id = ?1", [id])? == 1)).await
+        let removed =
+            self.write(move |db| Ok(db.execute("DELETE FROM accounts WHERE id = ?1", [id])? == 1)).await?;
+        // What was removed would stand in the log until others have written over it.
+        self.empty_log().await?;
+        Ok(removed)
     }
 
     /// Takes the right to sync an account until `until`, unless another process has it.

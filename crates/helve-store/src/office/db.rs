@@ -47,6 +47,22 @@ impl OfficeDb {
         &self.0.path
     }
 
+    /// Copies the file as it is at one moment, whoever writes meanwhile, to a place where nothing is yet.
+    pub fn copy_to(&self, to: &Path) -> Result<(), OfficeError> {
+        make_private(to);
+        let to = to.to_string_lossy().into_owned();
+        self.0.with_writer(|db| Ok(db.execute("VACUUM INTO ?1", [to]).map(drop)?))
+    }
+
+    /// Takes the log into the file, as far as nobody reads from it.
+    pub(super) async fn empty_log(&self) -> Result<(), OfficeError> {
+        let inner = Arc::clone(&self.0);
+        blocking(move || {
+            inner.with_writer(|db| Ok(db.query_row("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(()))?))
+        })
+        .await
+    }
+
     /// Reads as of one moment, on a thread that may block.
     pub(super) async fn read<T: Send + 'static>(
         &self,

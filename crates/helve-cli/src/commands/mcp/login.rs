@@ -156,7 +156,7 @@ fn session(
 }
 
 /// A line that somebody pastes.
-async fn pasted() -> String {
+pub(crate) async fn pasted() -> String {
     let read = tokio::task::spawn_blocking(|| {
         let mut line = String::new();
         std::io::stdin().read_line(&mut line).map(|_| line)
@@ -169,7 +169,7 @@ async fn pasted() -> String {
 }
 
 /// Opens an address that was checked, as the person would.
-async fn open_browser(url: String) {
+pub(crate) async fn open_browser(url: String) {
     let program = if cfg!(target_os = "macos") { "open" } else { "xdg-open" };
     let mut job = Job::new(program).args([url]);
     let passed =

@@ -9,7 +9,7 @@ mod grant;
 mod import;
 pub(crate) mod instance;
 mod list;
-mod login;
+pub(crate) mod login;
 mod logs;
 mod prepare;
 mod remove;

@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         (What::Remove, true) => app.ui.line("there is no demo; `helve office demo load` puts it in")?,
         (What::Load, false) => {
             app.ui.line(format!("{sign} loaded {}", said(&done)))?;
-            app.ui.note("helve call query_context query='what does Sarah from Acme wait for' · helve call list_calendar_events")?;
+            app.ui.note("helve call search_emails query=budget · helve call list_tasks")?;
         }
         (What::Remove, false) => app.ui.line(format!("{sign} removed {}", said(&done)))?,
     }

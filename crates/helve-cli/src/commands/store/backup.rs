@@ -1,7 +1,8 @@
 //! `helve store backup`: a copy of the ledger, in use or not.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
+use helve_store::office::OfficeDb;
 use helve_store::{Backup, BackupError};
 use jiff::Timestamp;
 use serde_json::json;
@@ -10,6 +11,7 @@ use super::{bytes, failed, said};
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::progress::Line;
+use crate::config::Loaded;
 use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -20,8 +22,9 @@ const AFTER_HELP: &str = "\
 Everything that was acknowledged before is in the copy, whoever writes meanwhile. It is checked
 before it gets its name; where that fails, or the process dies, there is no such folder.
 
-In it: the database, its anchor, the key that signs checkpoints, and former contents of files.
-Not in it: helve.toml, token files, and what this user trusts (~/.local/state/helve/mcp).
+In it: the database, its anchor, the key that signs checkpoints, former contents of files, and office.db: mails,
+calendars and contacts. `helve store restore` leaves that one alone: copy it back by hand while no Helve runs.
+Not in it: helve.toml, token files, passwords, and what this user trusts (~/.local/state/helve/mcp).
 Keep it as private as the journal: it holds what was said to tools, and the key.
 
 Examples:
@@ -47,12 +50,13 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let made = Backup::make(&loaded.journal_path, &to, Timestamp::now(), |far| line.show(&said(far)));
     drop(line);
     let backup = made.map_err(|error| refusal(&error))?;
+    let office = copy_office(&loaded, &to)?;
     let manifest = backup.manifest();
     let entries = manifest.head.as_ref().map_or(0, |head| head.seq);
     if app.ui.is_json() {
         let document = json!({
             "folder": backup.folder(), "head": manifest.head, "made_at": manifest.made_at,
-            "files": manifest.files.len(), "bytes": backup.bytes(),
+            "files": manifest.files.len(), "bytes": backup.bytes(), "office": office,
         });
         app.ui.json(&document)?;
         return Ok(Exit::Done);
@@ -67,8 +71,23 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if let Some(head) = &manifest.head {
         app.ui.line(format!("  head {}:{}", head.seq, head.hash))?;
     }
+    if let Some(office) = &office {
+        app.ui.line(format!("  with mails and calendars in {}", short(office)))?;
+    }
     app.ui.note(format!("put it in place with `helve store restore {}`", short(backup.folder())))?;
     Ok(Exit::Done)
+}
+
+/// The office's file, where there is one: what the account `local` has is nowhere else.
+fn copy_office(loaded: &Loaded, to: &Path) -> Result<Option<PathBuf>, Failure> {
+    let from = wire::office::path(loaded);
+    if !from.exists() {
+        return Ok(None);
+    }
+    let to = to.join("office.db");
+    let copied = OfficeDb::open(&from).and_then(|office| office.copy_to(&to));
+    copied.map_err(|error| failed("the journal is backed up, and office.db is not", &error))?;
+    Ok(Some(to))
 }
 
 fn refusal(error: &BackupError) -> Failure {

@@ -36,8 +36,8 @@ impl Line<'_> {
 /// The lines of a preview: facts, then a body, which may be or hold a unified diff.
 ///
 /// Facts are `Name: value` lines up to the first blank line, which is left out; a value goes on in lines that begin with
-/// a space. Where another line is among them, there are no facts. Lines that begin with `+` or `-` belong to a diff
-/// after `@@`, or where the whole body is made of such lines, both sorts, and lines that begin with a space.
+/// a space. Where another line is among them, or none has a value, there are no facts. Lines that begin with `+` or `-`
+/// belong to a diff after `@@`, or in a paragraph where every line begins with `+`, `-` or a space, and one with `+`.
 ///
 /// ```
 /// use helve_core::preview::{Line, lines};
@@ -50,7 +50,9 @@ pub fn lines(text: &str) -> Vec<Line<'_>> {
     let all: Vec<_> = text.lines().collect();
     let end = all.iter().position(|line| line.is_empty()).unwrap_or(all.len());
     let facts: Option<Vec<_>> = all[..end].iter().enumerate().map(|(at, line)| fact(line, at)).collect();
-    let Some(mut found) = facts.filter(|facts| !facts.is_empty()) else { return body(&all) };
+    let says = |line: &Line<'_>| matches!(line, Line::Fact { value, .. } if !value.is_empty());
+    let facts = facts.filter(|facts| facts.iter().any(says));
+    let Some(mut found) = facts else { return body(&all) };
     found.extend(body(all.get(end + 1..).unwrap_or_default()));
     found
 }
@@ -70,35 +72,34 @@ fn fact(line: &str, at: usize) -> Option<Line<'_>> {
 }
 
 fn body<'t>(lines: &[&'t str]) -> Vec<Line<'t>> {
-    let is_whole = is_diff(lines);
-    let mut within = is_whole;
-    let mut read = |(at, line): (usize, &&'t str)| {
-        if line.starts_with("@@") {
-            within = true;
-            return Line::Place(line);
-        }
-        if names_file(lines, at) {
+    let mut found = Vec::with_capacity(lines.len());
+    let (mut within, mut is_whole, mut begins) = (false, false, true);
+    for (at, line) in lines.iter().enumerate() {
+        if begins {
+            is_whole = is_diff(&lines[at..]);
             within = is_whole;
-            return Line::Place(line);
         }
-        match line.bytes().next() {
+        begins = line.is_empty();
+        let is_place = line.starts_with("@@") || names_file(lines, at);
+        found.push(match line.bytes().next() {
+            Some(_) if is_place => Line::Place(line),
             Some(b'+') if within => Line::Added(line),
             Some(b'-') if within => Line::Removed(line),
-            Some(b' ' | b'\\') if within => Line::Plain(line),
-            Some(_) | None => {
-                within = is_whole;
-                Line::Plain(line)
-            }
-        }
-    };
-    lines.iter().enumerate().map(&mut read).collect()
+            Some(_) | None => Line::Plain(line),
+        });
+        within = match line.bytes().next() {
+            Some(b'@') if is_place => true,
+            Some(b'+' | b'-' | b' ' | b'\\') => (within && !is_place) || is_whole,
+            Some(_) | None => is_whole,
+        };
+    }
+    found
 }
 
-/// Whether lines are a diff though no `@@` says so. A list has one sort of mark, a diff has both.
+/// Whether the paragraph at the beginning of these lines is a diff though no `@@` says so. Lists like to begin with `-`.
 fn is_diff(lines: &[&str]) -> bool {
-    let begins = |mark: &str| lines.iter().any(|line| line.starts_with(mark));
-    let fits = |line: &&str| line.is_empty() || line.starts_with(['+', '-', ' ']);
-    begins("+") && begins("-") && lines.iter().all(fits)
+    let paragraph = || lines.iter().take_while(|line| !line.is_empty());
+    paragraph().any(|line| line.starts_with('+')) && paragraph().all(|line| line.starts_with(['+', '-', ' ']))
 }
 
 /// Whether a line is one of the two that name the files of a diff.
@@ -158,6 +159,9 @@ mod tests {
             ("- milk\nand\n+ eggs", "   "),
             ("@@\n-a\n+b\nover\n- milk", "@-+  "),
             ("@@\n-a\n\n- milk", "@-  "),
+            ("Change all of:\n\n  Title: x\n- When: 9\n+ When: 10\n\nCalendar: Work\n- milk", "   -+   "),
+            ("New event:\n\n+ Title: x\n    | more\n\nCalendar: Work", "  +   "),
+            ("+ a\nand\n- b", "   "),
             ("-- \nAda", "  "),
             ("--- a", " "),
         ] {

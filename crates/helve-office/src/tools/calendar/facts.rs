@@ -5,7 +5,7 @@ use serde_json::Value;
 
 use super::shown::{line, person, text};
 use super::task::{Due, Priority, TaskStatus, due, project};
-use crate::ical::{Component, Document};
+use crate::ical::{Component, Document, DurationValue};
 use crate::objects::main_component;
 use crate::recurrence::{RecurrenceId, Series, When};
 use crate::text::cleaned;
@@ -78,7 +78,20 @@ fn attendee(person: &super::shown::PersonShown) -> String {
 fn reminders(component: &Component) -> impl Iterator<Item = String> {
     component.components().filter(|inner| inner.is_named("VALARM")).filter_map(|alarm| {
         let trigger = alarm.property("TRIGGER")?;
-        Some(cleaned(trigger.value(), 60))
+        Some(before(trigger.value()).unwrap_or_else(|| cleaned(trigger.value(), 60)))
+    })
+}
+
+/// A reminder before the start in words.
+fn before(trigger: &str) -> Option<String> {
+    let length = DurationValue::parse(trigger).ok()?;
+    let minutes = -(length.days * 1440 + length.seconds / 60);
+    Some(match minutes {
+        0 => "at the start".to_owned(),
+        1.. if minutes % 1440 == 0 => format!("{} days before", minutes / 1440),
+        1.. if minutes % 60 == 0 => format!("{} hours before", minutes / 60),
+        1.. => format!("{minutes} minutes before"),
+        _ => return None,
     })
 }
 
@@ -113,7 +126,10 @@ fn stretch(start: &Moment, end: &Moment) -> String {
         false => to.strftime("%a %Y-%m-%d %H:%M").to_string(),
     };
     let zone = start.zone.name().map(|name| format!("{} ", cleaned(name, 60))).unwrap_or_default();
-    format!("{} to {to} {zone}(UTC{})", from.strftime("%a %Y-%m-%d %H:%M"), start.offset())
+    let seconds = start.offset().seconds();
+    let sign = if seconds < 0 { '-' } else { '+' };
+    let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
+    format!("{} to {to} {zone}(UTC{sign}{hours:02}:{minutes:02})", from.strftime("%a %Y-%m-%d %H:%M"))
 }
 
 /// What changes: lines that go begin with `-`, lines that come with `+`. What stays is shown where it says which event

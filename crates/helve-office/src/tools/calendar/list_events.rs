@@ -32,6 +32,8 @@ pub(super) const OBJECTS_MAX: usize = 50_000;
 /// How many occurrences one question may find.
 const OCCURRENCES_MAX: usize = 20_000;
 const UNREADABLE_MAX: usize = 20;
+/// A page with more text than this is told in few words: models have a budget.
+const READ_BYTES_MAX: usize = 40_000;
 
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -238,6 +240,9 @@ fn page(
     found.retain(|(at, _)| after.as_ref().is_none_or(|after| at > after));
     let more = found.len() > limit;
     found.truncate(limit);
+    if found.iter().map(|(_, event)| event.weight()).sum::<usize>() > READ_BYTES_MAX {
+        found.iter_mut().for_each(|(_, event)| event.shorten());
+    }
     let next_cursor = found.last().filter(|_| more).map(|(at, _)| at.print());
     let told = |instant| crate::zones::Moment { instant, zone: range.asker.clone() }.to_string();
     unreadable.truncate(UNREADABLE_MAX);

@@ -14,6 +14,8 @@ use crate::zones::Zone;
 
 const TEXT_CHARS_MAX: usize = 2_000;
 const ATTENDEES_MAX: usize = 50;
+const SHORT_CHARS_MAX: usize = 200;
+const SHORT_ATTENDEES_MAX: usize = 5;
 
 /// An event, or one occurrence of one that repeats.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -49,13 +51,13 @@ pub(super) struct EventShown {
     /// Where it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) location: Option<String>,
-    /// What it is about, cut at 2000 characters.
+    /// What it is about, cut at 2000 characters, or at 200 where there is much to list.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) description: Option<String>,
     /// Who called it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) organizer: Option<PersonShown>,
-    /// Who is invited, the first 50 of them.
+    /// Who is invited: the first 50, or 5 where there is much to list.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(super) attendees: Vec<PersonShown>,
     /// How many more are invited.
@@ -124,6 +126,23 @@ fn last_day(first: Date, end: Date) -> Date {
 }
 
 impl EventShown {
+    /// The same in few words, for an answer with many events.
+    pub(super) fn shorten(&mut self) {
+        self.attendees_more += self.attendees.len().saturating_sub(SHORT_ATTENDEES_MAX);
+        self.attendees.truncate(SHORT_ATTENDEES_MAX);
+        if let Some(text) = &mut self.description
+            && let Some((end, _)) = text.char_indices().nth(SHORT_CHARS_MAX)
+        {
+            text.truncate(end);
+            text.push('…');
+        }
+    }
+
+    /// How much there is to read.
+    pub(super) fn weight(&self) -> usize {
+        self.description.as_ref().map_or(0, String::len) + self.attendees.len() * 80
+    }
+
     pub(super) fn new(
         place: &Place,
         uid: &str,

@@ -1,0 +1,160 @@
+//! The office without any account: the demo, import, configuration, and files that no tool reads.
+
+use serde_json::{Value, json};
+
+use crate::home::Home;
+
+/// What a call answers.
+fn called(home: &Home, tool: &str, arguments: Value) -> Value {
+    let answer = home.json(&["call", tool, &arguments.to_string()]);
+    answer["result"].clone()
+}
+
+fn mails_about(home: &Home, words: &str) -> usize {
+    let found = called(home, "search_emails", json!({ "query": words }));
+    found["emails"].as_array().unwrap_or_else(|| panic!("{found}")).len()
+}
+
+fn state(home: &Home) -> std::path::PathBuf {
+    home.project().parent().unwrap().join(".local/state/helve")
+}
+
+#[test]
+fn the_demo_answers_the_first_questions_and_is_removed_exactly() {
+    let home = Home::new();
+    let all = json!({ "mails": 25, "events": 15, "tasks": 10, "contacts": 8 });
+    assert_eq!(home.json(&["office", "demo", "load"])["loaded"], all);
+    let none = json!({ "mails": 0, "events": 0, "tasks": 0, "contacts": 0 });
+    assert_eq!(home.json(&["office", "demo", "load"])["loaded"], none, "once is enough");
+
+    assert!(mails_about(&home, "budget") >= 4);
+    assert_eq!(mails_about(&home, "見積書"), 1, "in Japanese");
+    assert_eq!(mails_about(&home, "التدريب"), 1, "in Arabic");
+    assert!(mails_about(&home, "Schulung") >= 2, "in German");
+    let tasks = called(&home, "list_tasks", json!({}));
+    assert!(tasks.to_string().contains("Send the final budget to Tom"), "{tasks}");
+
+    home.write(
+        "own.eml",
+        "From: me@example.org\r\nTo: you@example.org\r\nSubject: My own budget\r\n\r\nMine.\r\n",
+    );
+    assert_eq!(home.json(&["office", "import", "own.eml"])["mails"], 1);
+    assert_eq!(home.json(&["office", "demo", "remove"])["removed"], all);
+    assert_eq!(home.json(&["office", "demo", "remove"])["removed"], none);
+    assert_eq!(mails_about(&home, "budget"), 1, "the person's own mail stays");
+    assert_eq!(called(&home, "list_tasks", json!({}))["tasks"], json!([]));
+}
+
+#[test]
+fn files_are_imported_by_what_is_in_them_and_only_once() {
+    let home = Home::new();
+    let mail =
+        |subject: &str| format!("From: a@example.org\nTo: b@example.org\nSubject: {subject}\n\nHello.\n");
+    home.write(
+        "all.mbox",
+        format!(
+            "From a Thu Jan  1 00:00:00 2026\n{}\nFrom b Thu Jan  1 00:00:00 2026\n{}",
+            mail("one"),
+            mail("two")
+        ),
+    );
+    home.write("letter.eml", mail("three"));
+    home.write(
+        "export.txt",
+        "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:x\r\nBEGIN:VEVENT\r\nUID:1\r\nDTSTAMP:20260101T000000Z\r\n\
+         DTSTART:20260102T100000Z\r\nSUMMARY:Tea\r\nEND:VEVENT\r\nBEGIN:VTODO\r\nUID:2\r\nDTSTAMP:20260101T000000Z\r\n\
+         SUMMARY:Buy tea\r\nEND:VTODO\r\nEND:VCALENDAR\r\n",
+    );
+    home.write("people.vcf", "BEGIN:VCARD\r\nVERSION:4.0\r\nUID:3\r\nFN:Ada\r\nEND:VCARD\r\n");
+    home.write("notes.txt", "nothing of ours");
+    std::fs::create_dir_all(home.project().join("Maildir/cur")).unwrap();
+    home.write("Maildir/cur/1:2,S", mail("four"));
+    let paths =
+        ["office", "import", "all.mbox", "letter.eml", "export.txt", "people.vcf", "notes.txt", "Maildir"];
+    let done = home.json(&paths);
+    let counts = |done: &Value| {
+        ["mails", "events", "tasks", "contacts", "known", "skipped_count"]
+            .map(|key| done[key].as_u64().unwrap())
+    };
+    assert_eq!(counts(&done), [4, 1, 1, 1, 0, 1], "{done}");
+    assert!(done["skipped"][0]["what"].as_str().unwrap().ends_with("notes.txt"), "{done}");
+    let again = home.json(&paths);
+    assert_eq!(counts(&again), [0, 0, 0, 0, 7, 1], "{again}");
+    let ran = home.run(&["office", "import", "gone.mbox"]);
+    assert!(ran.code == 2 && ran.stderr.contains("cannot read gone.mbox"), "{}", ran.all());
+    let ran = home.run(&["office", "import", "notes.txt"]);
+    assert_eq!(ran.code, 1, "nothing of it could be used: {}", ran.all());
+}
+
+#[test]
+fn nothing_is_opened_before_it_is_used() {
+    let home = Home::new();
+    for args in [
+        &["tools", "list"][..],
+        &["call", "math-eval", "expression=1+1"],
+        &["doctor"],
+        &["tools", "show", "search_emails"],
+    ] {
+        let ran = home.run(args);
+        assert!(ran.code <= 1, "{}", ran.all());
+        assert!(!state(&home).join("office.db").exists(), "{args:?}");
+    }
+    home.run(&["office", "accounts"]);
+    let about = std::fs::metadata(state(&home).join("office.db")).unwrap();
+    assert_eq!(std::os::unix::fs::PermissionsExt::mode(&about.permissions()) & 0o777, 0o600);
+}
+
+#[test]
+fn without_an_account_the_list_says_what_to_do() {
+    let home = Home::new();
+    let accounts = home.json(&["office", "accounts"]);
+    assert_eq!(accounts[0]["id"], "local");
+    assert_eq!(accounts[0]["has"], json!(["mail", "sending", "calendar"]));
+    let ran = home.run(&["office", "accounts"]);
+    assert!(ran.stderr.contains("helve connect mail"), "{}", ran.all());
+    let ran = home.run(&["office", "disconnect", "local", "--yes"]);
+    assert!(ran.code == 2 && ran.stderr.contains("nowhere else"), "{}", ran.all());
+    let ran = home.run(&["office", "sync"]);
+    assert!(ran.code == 2 && ran.stderr.contains("no account to sync"), "{}", ran.all());
+}
+
+#[test]
+fn the_office_can_be_turned_off_and_no_project_turns_it_on() {
+    let home = Home::new();
+    home.write("helve.toml", "[office]\nenabled = false\n");
+    let ran = home.run(&["call", "search_emails", "query=x"]);
+    assert_eq!(ran.code, 2, "{}", ran.all());
+    let user = home.project().parent().unwrap().join(".config/helve");
+    std::fs::create_dir_all(&user).unwrap();
+    std::fs::write(
+        user.join("helve.toml"),
+        "[office]\nenabled = false\nrecipient_domains = ['example.org']\n",
+    )
+    .unwrap();
+    home.write(
+        "helve.toml",
+        "[office]\nenabled = true\nrecipient_domains = ['example.org', 'evil.example']\npath = 'office.db'\n",
+    );
+    assert_eq!(home.run(&["call", "search_emails", "query=x"]).code, 2, "it waits for trust");
+    let shown = home.run(&["config", "show", "--json"]).stdout;
+    assert!(!shown.contains("evil.example"), "{shown}");
+    assert!(!home.project().join("office.db").exists());
+}
+
+#[test]
+fn a_wrong_setting_is_said_with_its_place() {
+    let home = Home::new();
+    let ran = home.run(&["--set", "office.time_zone=Mars/Olympus", "office", "accounts"]);
+    assert!(ran.code == 2 && ran.stderr.contains("there is no time zone `Mars/Olympus`"), "{}", ran.all());
+}
+
+#[test]
+fn no_tool_reads_the_office_file_wherever_it_lies() {
+    let home = Home::new();
+    home.run(&["--set", "office.path=mine.db", "office", "demo", "load"]);
+    assert!(home.project().join("mine.db").exists());
+    for name in ["mine.db", "mine.db-wal"] {
+        let ran = home.run(&["--set", "office.path=mine.db", "call", "file-read", &format!("path={name}")]);
+        assert!(ran.code != 0 && !ran.stdout.contains("Sarah"), "{name}: {}", ran.all());
+    }
+}
