@@ -10,12 +10,10 @@ use helve_store::office::{
 };
 use jiff::Timestamp;
 
+use super::LOCAL;
 use crate::account::{Fault, Flags, Folder, FolderRole, MailChanges, MailStore, NewMail};
 use crate::sync::Indexing;
 use crate::text::{Address, MessageId};
-
-/// The name of the embedded account.
-const LOCAL: &str = "local";
 
 /// How many mails one page of changes has.
 const PAGE: usize = 100;

@@ -143,6 +143,11 @@ impl Submit for JmapAccount {
     fn submit<'a>(&'a self, envelope: &'a Envelope, message: Bytes) -> BoxFuture<'a, Submitted> {
         boxed(move || submit::submit(self, envelope, message))
     }
+
+    // The server moves what it took from the drafts to the sent mails.
+    fn keeps_copy(&self) -> bool {
+        true
+    }
 }
 
 impl fmt::Debug for JmapAccount {

@@ -8,6 +8,10 @@ use super::transaction::{self, unsent};
 use crate::account::{Envelope, Fault, Submit, Submitted};
 use crate::wire::{Login, Server, Timeouts};
 
+/// Servers that put what they take into the Sent folder: a copy of ours would be a second one.
+const KEEP_COPIES: [&str; 4] =
+    ["smtp.gmail.com", "smtp.googlemail.com", "smtp.office365.com", "smtp-mail.outlook.com"];
+
 /// Hands mails over by SMTP. Each gets a connection of its own, because a connection that was kept could be lost
 /// in the one moment that matters.
 pub struct SmtpSubmit {
@@ -45,5 +49,9 @@ impl Submit for SmtpSubmit {
                 Err(fault) => unsent(&fault),
             }
         })
+    }
+
+    fn keeps_copy(&self) -> bool {
+        KEEP_COPIES.iter().any(|host| self.server.host.eq_ignore_ascii_case(host))
     }
 }

@@ -195,6 +195,16 @@ async fn a_failed_copy_is_a_remark_and_never_a_failed_send() {
 }
 
 #[tokio::test]
+async fn a_server_that_keeps_a_copy_gets_none_of_ours() {
+    let (world, server) = World::connected().await;
+    *server.keeps.lock().unwrap() = true;
+    let (_, outcome) = world.send(letter()).await;
+    assert_eq!(outcome.into_result().unwrap()["status"], "sent");
+    assert!(server.in_folder("Sent Items").is_empty());
+    assert_eq!(server.handed(), 1);
+}
+
+#[tokio::test]
 async fn a_draft_goes_out_as_it_was_seen_and_is_gone_then() {
     let (world, server) = World::connected().await;
     let draft = world

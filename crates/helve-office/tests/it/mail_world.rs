@@ -24,7 +24,6 @@ pub(crate) struct World {
     pub(crate) dir: TempDir,
     pub(crate) office: Arc<Office>,
     pub(crate) runtime: Runtime,
-    pub(crate) ledger: Arc<VolatileLedger>,
     pub(crate) local: EmbeddedMails,
 }
 
@@ -63,8 +62,8 @@ impl World {
         })]);
         let registry = Registry::default();
         registry.register_many(Layer::BuiltIn, office_tools(&office)).unwrap();
-        let runtime = Runtime::builder().registry(registry).ledger(ledger.clone()).build();
-        Self { dir, office, runtime, ledger, local }
+        let runtime = Runtime::builder().registry(registry).ledger(ledger).build();
+        Self { dir, office, runtime, local }
     }
 
     /// The local account and one behind a server that does what a test says.
@@ -214,6 +213,8 @@ pub(crate) struct Server {
     pub(crate) submits: Mutex<Submits>,
     /// Whether APPEND works.
     pub(crate) appends: Mutex<bool>,
+    /// Whether it says that it keeps a copy of what it takes.
+    pub(crate) keeps: Mutex<bool>,
     next: AtomicU32,
 }
 
@@ -226,6 +227,7 @@ impl Default for Server {
             handed: Mutex::default(),
             submits: Mutex::new(Submits::Takes),
             appends: Mutex::new(true),
+            keeps: Mutex::new(false),
             next: AtomicU32::new(1),
         }
     }
@@ -338,6 +340,10 @@ impl MailStore for Server {
 }
 
 impl Submit for Server {
+    fn keeps_copy(&self) -> bool {
+        *self.keeps.lock().unwrap()
+    }
+
     fn submit<'a>(&'a self, envelope: &'a Envelope, message: Bytes) -> BoxFuture<'a, Submitted> {
         self.handed.lock().unwrap().push((envelope.clone(), message.clone()));
         let submits = self.submits.lock().unwrap().clone();

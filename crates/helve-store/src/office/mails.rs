@@ -175,8 +175,8 @@ fn mark(db: &Transaction<'_>, folder: Folder<'_>, key: &str, flags: MailFlags) -
     Ok(())
 }
 
-/// Whether a mail is there already. INVARIANT: an id never comes to mean other bytes. A key under which there are other
-/// bytes now is another mail, and the former one is gone.
+/// Whether a mail is there already. INVARIANT: an id never comes to mean another mail. A key under which there is another
+/// one now is new, and the former one is gone.
 fn is_known(
     db: &Transaction<'_>,
     folder: Folder<'_>,
@@ -188,14 +188,16 @@ fn is_known(
             .prepare_cached("SELECT 1 FROM mails WHERE account = ?1 AND digest = ?2")?
             .exists(params![folder.account, mail.digest]);
     }
-    let digest: Option<String> = db
-        .prepare_cached("SELECT digest FROM mails WHERE collection = ?1 AND key = ?2")?
-        .query_row(params![folder.id, mail.key], |row| row.get(0))
+    let there: Option<(String, Option<String>, i64)> = db
+        .prepare_cached("SELECT digest, message_id, size FROM mails WHERE collection = ?1 AND key = ?2")?
+        .query_row(params![folder.id, mail.key], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
         .optional()?;
-    match digest {
-        None => Ok(false),
-        Some(digest) if digest == mail.digest => mark(db, folder, &mail.key, mail.flags).map(|()| true),
-        Some(_) => remove(db, folder, &mail.key).map(|_| false),
+    let Some((digest, message_id, size)) = there else { return Ok(false) };
+    // A sync may bring the beginning of a long mail that we wrote ourselves and know as a whole.
+    let is_same = message_id.is_some() && message_id == mail.message_id && size.unsigned_abs() == mail.size;
+    match digest == mail.digest || is_same {
+        true => mark(db, folder, &mail.key, mail.flags).map(|()| true),
+        false => remove(db, folder, &mail.key).map(|_| false),
     }
 }
 

@@ -1,0 +1,169 @@
+//! Mails pulled from a server, and read from files.
+
+use std::os::unix::fs::symlink;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Instant;
+
+use bytes::Bytes;
+use helve_office::account::{Flags, FolderRole};
+use helve_office::import::import_mails;
+use helve_office::sync::sync_mails;
+use serde_json::json;
+
+use crate::mail_world::{World, mail, texts};
+
+async fn sync(world: &World, account: &str) -> (usize, usize) {
+    let synced = sync_mails(world.office.db(), &world.account(account), &|_| {}).await.unwrap();
+    (synced.added, synced.gone)
+}
+
+#[tokio::test]
+async fn a_sync_takes_every_page_and_then_only_what_changed() {
+    let (world, server) = World::connected().await;
+    let keys: Vec<_> = (0..7)
+        .map(|n| server.put("INBOX", &mail(n, &format!("mail {n}"), "Ann <ann@example.org>", "words")))
+        .collect();
+    server.put("Junk", &mail(99, "buy", "Spam <spam@example.com>", "words"));
+    let told = Mutex::new(Vec::new());
+    let tell = |progress: helve_office::sync::MailProgress| {
+        told.lock().unwrap().push((progress.taken, progress.total))
+    };
+    sync_mails(world.office.db(), &world.account("work"), &tell).await.unwrap();
+    assert!(told.lock().unwrap().contains(&(4, Some(7))), "{told:?}");
+    assert_eq!(world.found(json!({ "query": "words" })).await.len(), 7, "junk is left out");
+    assert_eq!(world.found(json!({ "query": "words", "folder": "junk" })).await.len(), 1);
+    assert_eq!(sync(&world, "work").await, (0, 0));
+    let before = world.found(json!({ "query": "words" })).await;
+    server.put("INBOX", &mail(8, "mail 8", "Ann <ann@example.org>", "words"));
+    server.folders.lock().unwrap().get_mut("INBOX").unwrap().retain(|mail| mail.key != keys[0]);
+    server.gone.lock().unwrap().push(("INBOX".to_owned(), keys[0].clone()));
+    assert_eq!(sync(&world, "work").await, (1, 1));
+    let after = world.found(json!({ "query": "words" })).await;
+    assert_eq!(after[1..], before[..6], "ids stay");
+}
+
+#[tokio::test]
+async fn malformed_mails_are_there_with_what_could_be_read() {
+    let (world, server) = World::connected().await;
+    for bytes in [
+        &b""[..],
+        b"\0\0\0",
+        b"no header at all",
+        b"Subject: half\r\nFrom: x <\r\n\r\nbody words",
+        b"\xff\xfe\r\n\r\n",
+    ] {
+        server.put_bytes("INBOX", Bytes::copy_from_slice(bytes), Flags::default());
+    }
+    let deep = "Content-Type: multipart/mixed; boundary=a\r\n\r\n--a\r\n".repeat(600);
+    server.put_bytes("INBOX", deep.into(), Flags::default());
+    server.put("INBOX", &mail(1, "fine", "Ann <ann@example.org>", "body words").replace("2026", "9999"));
+    assert_eq!(sync(&world, "work").await.0, 7);
+    let all = world.ok("search_emails", json!({})).await;
+    assert_eq!(all["emails"].as_array().unwrap().len(), 7);
+    assert_eq!(world.subjects(json!({ "query": "body words" })).await.len(), 2);
+    for id in texts(&all["emails"], "id") {
+        world.ok("read_email", json!({ "id": id })).await;
+    }
+    assert!(!all["emails"][0]["date"].as_str().unwrap().starts_with("9999"));
+}
+
+#[tokio::test]
+async fn people_are_counted_and_forgotten_with_their_mails() {
+    let (world, server) = World::connected().await;
+    let keys = [1, 2].map(|n| server.put("INBOX", &mail(n, "x", "Sarah Connor <Sarah@example.org>", "y")));
+    server.put(
+        "Sent Items",
+        &mail(3, "x", "Me <me@example.org>", "y").replace("To: Me <me@example.org>", "To: sarah@example.org"),
+    );
+    sync(&world, "work").await;
+    let people = async |word: &str| {
+        world.office.db().people_seen(vec!["work".to_owned()], vec![word.to_owned()], 10).await.unwrap()
+    };
+    let seen = people("sarah").await;
+    assert_eq!((seen.len(), seen[0].times, seen[0].written), (1, 3, 1));
+    assert_eq!(seen[0].name.as_deref(), Some("Sarah Connor"));
+    for key in keys {
+        server.folders.lock().unwrap().get_mut("INBOX").unwrap().retain(|mail| mail.key != key);
+        server.gone.lock().unwrap().push(("INBOX".to_owned(), key));
+    }
+    sync(&world, "work").await;
+    assert_eq!(people("sarah").await[0].times, 1);
+    world.office.db().remove_account("work").await.unwrap();
+    assert!(people("sarah").await.is_empty());
+}
+
+#[tokio::test]
+async fn ten_thousand_mails_take_seconds() {
+    let world = World::new();
+    let path = world.dir.path().join("big.mbox");
+    let mut text = String::new();
+    for number in 0..10_000 {
+        text.push_str("From ann@example.org Mon Nov  2 10:00:00 2026\n");
+        text.push_str(&mail(
+            number,
+            &format!("mail {number}"),
+            "Ann <ann@example.org>",
+            &"some words of a mail ".repeat(20),
+        ));
+        text.push('\n');
+    }
+    std::fs::write(&path, text).unwrap();
+    let begun = Instant::now();
+    let imported = import_mails(&world.local, &path, None, &|_| {}).await.unwrap();
+    assert_eq!(imported.added, 10_000);
+    // Generous: a debug build on a busy machine. Speed is measured elsewhere.
+    assert!(begun.elapsed().as_secs() < 120, "{:?}", begun.elapsed());
+    assert_eq!(world.found(json!({ "query": "mail 9999" })).await.len(), 1);
+}
+
+async fn import(world: &World, path: &Path, into: Option<FolderRole>) -> (usize, usize, Vec<String>) {
+    let imported = import_mails(&world.local, path, into, &|_| {}).await.unwrap();
+    (imported.added, imported.known, imported.skipped.into_iter().map(|one| one.why).collect())
+}
+
+#[tokio::test]
+async fn mbox_files_are_read_once_however_often_they_are_imported() {
+    let world = World::new();
+    let path = world.dir.path().join("Inbox.mbox");
+    let text = "From a@example.org Mon Nov  2 10:00:00 2026\nFrom: a@example.org\nSubject: one\nStatus: RO\n\
+        Message-ID: <1@x>\n\nhello\n>From here on\n>>From there\nFrom nowhere, in a paragraph\n\n\
+        From b@example.org Mon Nov  2 10:00:00 2026\nFrom: b@example.org\nSubject: two\nStatus: O\nMessage-ID: <2@x>\n\nbye\n";
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(import(&world, &path, None).await, (2, 0, vec![]));
+    assert_eq!(import(&world, &path, None).await, (0, 2, vec![]));
+    assert_eq!(world.subjects(json!({ "folder": "inbox", "unread": true })).await, ["two"]);
+    let id = world.found(json!({ "subject": "one" })).await.remove(0);
+    let read = world.ok("read_email", json!({ "id": id })).await;
+    let body = "hello\nFrom here on\n>From there\nFrom nowhere, in a paragraph";
+    assert_eq!(read["emails"][0]["body"].as_str().unwrap().trim(), body);
+}
+
+#[tokio::test]
+async fn maildirs_and_messages_are_read_and_links_are_not_followed() {
+    let world = World::new();
+    let (root, outside) = (world.dir.path().join("maildir"), world.dir.path().join("outside"));
+    for folder in ["cur", "new", "tmp", ".Sent/cur"] {
+        std::fs::create_dir_all(root.join(folder)).unwrap();
+    }
+    std::fs::create_dir_all(&outside).unwrap();
+    std::fs::write(outside.join("secret.eml"), mail(66, "secret", "Eve <eve@example.org>", "x")).unwrap();
+    std::fs::write(root.join("cur/1.host:2,S"), mail(1, "read", "Ann <ann@example.org>", "x")).unwrap();
+    std::fs::write(root.join("new/2.host"), mail(2, "fresh", "Ann <ann@example.org>", "x")).unwrap();
+    std::fs::write(root.join("tmp/3.host"), mail(3, "half", "Ann <ann@example.org>", "x")).unwrap();
+    std::fs::write(root.join(".Sent/cur/4.host:2,RS"), mail(4, "mine", "Me <me@example.org>", "x")).unwrap();
+    std::fs::write(root.join("alone.eml"), mail(5, "alone", "Ann <ann@example.org>", "x")).unwrap();
+    std::fs::write(root.join("dovecot.index"), "binary").unwrap();
+    std::fs::write(root.join("empty.eml"), "").unwrap();
+    symlink(outside.join("secret.eml"), root.join("cur/link.eml")).unwrap();
+    symlink(&outside, root.join("folder")).unwrap();
+    let (added, _, skipped) = import(&world, &root, None).await;
+    assert_eq!(added, 4);
+    let links = skipped.iter().filter(|why| why.contains("link")).count();
+    assert_eq!((skipped.len(), links), (4, 2), "{skipped:?}");
+    assert!(world.found(json!({ "query": "secret" })).await.is_empty());
+    assert_eq!(world.subjects(json!({ "folder": "sent" })).await, ["mine"]);
+    assert_eq!(world.subjects(json!({ "unread": true })).await, ["fresh"]);
+    let missing = import(&world, Path::new("/nowhere/at/all"), None).await;
+    assert!(missing.2[0].contains("cannot be read"), "{missing:?}");
+}
