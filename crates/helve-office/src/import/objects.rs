@@ -33,6 +33,8 @@ pub struct Imported {
     pub tasks: usize,
     /// Contacts that are new.
     pub contacts: usize,
+    /// Notes that are new.
+    pub notes: usize,
     /// What was there before, byte by byte.
     pub unchanged: usize,
     /// What was left out, in all.
@@ -75,6 +77,7 @@ pub async fn import_objects(store: &dyn ObjectStore, file: Bytes) -> Result<Impo
                 Kind::Event => imported.events += 1,
                 Kind::Task => imported.tasks += 1,
                 Kind::Contact => imported.contacts += 1,
+                Kind::Note => imported.notes += 1,
             },
             Err(PutFault::Conflict) if store.get(&href).await?.bytes == piece.bytes => {
                 imported.unchanged += 1
@@ -94,11 +97,12 @@ enum Kind {
     Event,
     Task,
     Contact,
+    Note,
 }
 
 impl Kind {
     fn of(component: &Component) -> Option<Self> {
-        [("VEVENT", Self::Event), ("VTODO", Self::Task)]
+        [("VEVENT", Self::Event), ("VTODO", Self::Task), ("VJOURNAL", Self::Note)]
             .into_iter()
             .find(|(name, _)| component.is_named(name))
             .map(|(_, kind)| kind)
@@ -106,7 +110,7 @@ impl Kind {
 
     fn fits(self, collection: &Collection) -> bool {
         match self {
-            Self::Event => collection.holds.events,
+            Self::Event | Self::Note => collection.holds.events,
             Self::Task => collection.holds.tasks,
             Self::Contact => collection.holds.contacts,
         }
@@ -140,7 +144,7 @@ fn calendar_pieces(calendar: &Component, imported: &mut Imported) -> Vec<Piece> 
     let mut groups: HashMap<String, Vec<Component>> = HashMap::new();
     for component in calendar.components().filter(|component| !component.is_named("VTIMEZONE")) {
         let Some(kind) = Kind::of(component) else {
-            imported.skip(named(component), "only events and tasks are kept");
+            imported.skip(named(component), "only events, tasks and notes are kept");
             continue;
         };
         let mut component = component.clone();

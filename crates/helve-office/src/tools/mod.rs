@@ -12,6 +12,7 @@ mod mail;
 
 /// Every office tool.
 pub fn office_tools(office: &Arc<Office>) -> Vec<Tool> {
-    let builders = context::tools(office).into_iter().chain(mail::tools(office)).chain(calendar::tools(office));
+    let builders =
+        context::tools(office).into_iter().chain(mail::tools(office)).chain(calendar::tools(office));
     builders.map(|builder| builder.build().expect("a test builds every office tool")).collect()
 }

@@ -10,6 +10,7 @@ mod calendar_limits;
 mod calendar_listing;
 mod calendar_radicale;
 mod calendar_world;
+mod context;
 mod dav;
 mod dav_hostile;
 mod dav_server;

@@ -61,6 +61,7 @@ struct Done {
     events: usize,
     tasks: usize,
     contacts: usize,
+    notes: usize,
     /// What was there before.
     known: usize,
     /// What was left out, in all.
@@ -158,6 +159,7 @@ async fn take_objects(office: &Office, file: &Path, done: &mut Done) -> anyhow::
             done.events += imported.events;
             done.tasks += imported.tasks;
             done.contacts += imported.contacts;
+            done.notes += imported.notes;
             done.known += imported.unchanged;
             done.skipped_count += imported.skipped;
             done.skipped.extend(
@@ -212,14 +214,19 @@ fn holds_objects(path: &Path) -> bool {
 }
 
 fn print(done: &Done, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let added = done.mails + done.events + done.tasks + done.contacts;
+    let added = done.mails + done.events + done.tasks + done.contacts + done.notes;
     let exit = if added + done.known == 0 { Exit::Failed } else { Exit::Done };
     if app.ui.is_json() {
         app.ui.json(done)?;
         return Ok(exit);
     }
-    let counts =
-        [(done.mails, "mail"), (done.events, "event"), (done.tasks, "task"), (done.contacts, "contact")];
+    let counts = [
+        (done.mails, "mail"),
+        (done.events, "event"),
+        (done.tasks, "task"),
+        (done.contacts, "contact"),
+        (done.notes, "note"),
+    ];
     let new: Vec<_> = counts
         .iter()
         .filter(|(number, _)| *number > 0)

@@ -156,7 +156,11 @@ impl Due {
 }
 
 /// A time of a component, on the clock of its zone, or of the asker where it has none.
-pub(in crate::tools) fn moment(property: &Property<'_>, zones: &mut ZoneTable<'_>, asker: &Zone) -> Option<Due> {
+pub(in crate::tools) fn moment(
+    property: &Property<'_>,
+    zones: &mut ZoneTable<'_>,
+    asker: &Zone,
+) -> Option<Due> {
     let zone = property.param("TZID").and_then(|tzid| zones.resolve(&tzid).ok());
     let at = |zone: Zone, local| Due::At(Moment { instant: zone.instant(local), zone });
     Some(match DateValue::parse(property.value()).ok()? {

@@ -96,7 +96,8 @@ pub(super) fn rank(found: &mut [Found], search: &Search) {
             let hits = search.words.iter().filter(|word| text.contains(&word.to_lowercase())).count();
             hits as f64 / search.words.len().max(1) as f64
         };
-        let days = one.at.map_or(365.0, |at| (at.as_second() - search.now.as_second()).abs() as f64 / 86_400.0);
+        let days =
+            one.at.map_or(365.0, |at| (at.as_second() - search.now.as_second()).abs() as f64 / 86_400.0);
         let nearness = 1.0 / (1.0 + days / 30.0);
         // A person of that name is what a name asks for.
         let weight = if one.r#type == EntityType::Person { 1.0 } else { 0.9 };
@@ -170,7 +171,8 @@ fn query(search: &Search, sort: EntityType, kind: &str) -> ObjectQuery {
         search.to.map(|to| to.as_second() + ZONES_APART_S),
     );
     let is_task = sort == EntityType::Task;
-    let holds = |row: &helve_store::office::CollectionRow| if is_task { row.told.tasks } else { row.told.events };
+    let holds =
+        |row: &helve_store::office::CollectionRow| if is_task { row.told.tasks } else { row.told.events };
     ObjectQuery {
         collections: search.collections(holds),
         kind: kind.to_owned(),
@@ -215,7 +217,12 @@ fn of_object(row: &ObjectRow, search: &Search, sort: EntityType) -> Option<Found
         fact: "repeats".to_owned(),
         source: format!("{place} `{name}` of account `{account}`"),
     }));
-    let id = ObjectId { kind, collection: row.collection, uid: row.uid.clone(), occurrence: at.as_ref().and_then(|at| at.2) };
+    let id = ObjectId {
+        kind,
+        collection: row.collection,
+        uid: row.uid.clone(),
+        occurrence: at.as_ref().and_then(|at| at.2),
+    };
     let people = main.all("ORGANIZER").chain(main.all("ATTENDEE")).map(|found| person(&found));
     let body = text(main, "DESCRIPTION").unwrap_or_default();
     Some(Found {
@@ -259,7 +266,8 @@ fn when(document: &Document, main: &Component, row: &ObjectRow, kind: Kind, sear
         Kind::Task | Kind::Note => {
             // A note has the day that it is of; a task when it is due.
             let time = main.property(if kind == Kind::Task { "DUE" } else { "DTSTART" })?;
-            let due = super::super::calendar::task::moment(&time, &mut ZoneTable::of(document), &search.asker)?;
+            let due =
+                super::super::calendar::task::moment(&time, &mut ZoneTable::of(document), &search.asker)?;
             let at = due.begins(&search.asker);
             let fits = search.from.is_none_or(|from| at >= from) && search.to.is_none_or(|to| at < to);
             fits.then(|| (at, due.told(&search.asker), None))
@@ -273,7 +281,8 @@ fn occurrence_near(document: &Document, uid: &str, search: &Search) -> Option<Oc
     let second = |seconds: i64| Timestamp::from_second(seconds).ok();
     let now = search.now.as_second();
     let range = |from, to| Range { from, to, asker: search.asker.clone() };
-    let (from, to) = (search.from.or_else(|| second(now - YEAR_S * 5))?, search.to.or_else(|| second(now + YEAR_S * 2))?);
+    let (from, to) =
+        (search.from.or_else(|| second(now - YEAR_S * 5))?, search.to.or_else(|| second(now + YEAR_S * 2))?);
     let mut all = series.expand(&range(from, to), &mut Budget::new(5_000, 2_000_000)).ok()?;
     let begins = |one: &Occurrence| one.when.instants(&search.asker).0;
     let ends = |one: &Occurrence| one.when.instants(&search.asker).1;
@@ -290,7 +299,12 @@ pub(super) fn next_event(row: &ObjectRow, search: &Search) -> Option<Recent> {
     let document = Document::parse(&row.bytes).ok()?;
     let main = main_component(&document, "VEVENT")?;
     let occurrence = occurrence_near(&document, &row.uid, search)?;
-    let id = ObjectId { kind: Kind::Event, collection: row.collection, uid: row.uid.clone(), occurrence: occurrence.id };
+    let id = ObjectId {
+        kind: Kind::Event,
+        collection: row.collection,
+        uid: row.uid.clone(),
+        occurrence: occurrence.id,
+    };
     let is_all_day = matches!(occurrence.when, When::AllDay { .. });
     let start = occurrence.when.instants(&search.asker).0;
     (start >= search.now || is_all_day).then(|| Recent {

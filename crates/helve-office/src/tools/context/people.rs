@@ -22,7 +22,8 @@ pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>,
         return Ok(Vec::new());
     }
     let collections = search.collections(|row| !is_mail(row));
-    let known = office.db().find_people(collections, search.words.clone(), PEOPLE_MAX).await.map_err(broken)?;
+    let known =
+        office.db().find_people(collections, search.words.clone(), PEOPLE_MAX).await.map_err(broken)?;
     let accounts = search.accounts.iter().map(|account| account.id.clone()).collect();
     let seen = office.db().people_seen(accounts, search.words.clone(), PEOPLE_MAX).await.map_err(broken)?;
     let mut people: BTreeMap<String, Found> = BTreeMap::new();
@@ -64,7 +65,12 @@ fn add_known(found: &mut Found, row: &PersonRow, search: &Search) {
     };
     name_them(found, Some(&row.name), &row.address);
     if is_contact {
-        let id = ObjectId { kind: Kind::Contact, collection: row.collection, uid: row.uid.clone(), occurrence: None };
+        let id = ObjectId {
+            kind: Kind::Contact,
+            collection: row.collection,
+            uid: row.uid.clone(),
+            occurrence: None,
+        };
         found.id = id.to_string();
         found.facts.push(Fact { fact: "is a contact of the user".to_owned(), source: source.clone() });
     } else {
@@ -99,7 +105,8 @@ fn add_seen(found: &mut Found, row: &PersonSeen, search: &Search) {
 }
 
 fn name_them(found: &mut Found, name: Option<&str>, address: &str) {
-    let better = found.title.is_empty() || (!found.title.contains('<') && name.is_some_and(|name| !name.is_empty()));
+    let better =
+        found.title.is_empty() || (!found.title.contains('<') && name.is_some_and(|name| !name.is_empty()));
     if better {
         found.title = shown_name(name, address);
     }
@@ -109,7 +116,11 @@ fn name_them(found: &mut Found, name: Option<&str>, address: &str) {
 }
 
 /// Adds the last mail and the next event of the first people.
-pub(super) async fn add_recent(office: &Office, search: &Search, found: &mut [Found]) -> Result<(), ToolError> {
+pub(super) async fn add_recent(
+    office: &Office,
+    search: &Search,
+    found: &mut [Found],
+) -> Result<(), ToolError> {
     let people = found.iter_mut().filter(|one| one.r#type == EntityType::Person);
     for person in people.take(RECENT_MAX) {
         let Some(address) = person.people.first().cloned() else { continue };
@@ -121,7 +132,8 @@ pub(super) async fn add_recent(office: &Office, search: &Search, found: &mut [Fo
         };
         let mails = office.db().search_mails(query).await.map_err(broken)?;
         person.recent.extend(mails.mails.first().map(|mail| last_mail(mail, search)));
-        let events = office.db().events_with(search.collections(|row| row.told.events), address, search.now, 20);
+        let events =
+            office.db().events_with(search.collections(|row| row.told.events), address, search.now, 20);
         let events = events.await.map_err(broken)?;
         let next = events.iter().filter_map(|row| next_event(row, search));
         person.recent.extend(next.min_by(|a, b| a.when.cmp(&b.when)));
@@ -129,4 +141,3 @@ pub(super) async fn add_recent(office: &Office, search: &Search, found: &mut [Fo
     }
     Ok(())
 }
-

@@ -184,13 +184,19 @@ async fn answer(office: &Office, input: Input, context: &Context) -> Result<Outp
     let total = found.len();
     found.truncate(usize::from(input.limit));
     people::add_recent(office, &search, &mut found).await?;
-    Ok(Output { partial_match: partial_match && total > 0, results: found, total, not_synced: search.not_synced() })
+    Ok(Output {
+        partial_match: partial_match && total > 0,
+        results: found,
+        total,
+        not_synced: search.not_synced(),
+    })
 }
 
 /// Everything that has all words, of each sort.
 async fn gather(office: &Office, search: &Search) -> Result<Vec<Found>, ToolError> {
     let mut found = people::find(office, search).await?;
-    for (sort, kind) in [(EntityType::Event, "event"), (EntityType::Task, "task"), (EntityType::Note, "note")] {
+    for (sort, kind) in [(EntityType::Event, "event"), (EntityType::Task, "task"), (EntityType::Note, "note")]
+    {
         if search.wants(sort) {
             found.extend(found::objects(office, search, sort, kind).await?);
         }

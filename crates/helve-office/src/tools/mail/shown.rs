@@ -61,7 +61,11 @@ pub(in crate::tools) fn shown_at(at: Timestamp, zone: &TimeZone) -> String {
 }
 
 /// Reads a day, a local time or a moment. A day begins at its midnight in the zone.
-pub(in crate::tools) fn moment(text: &str, field: &'static str, zone: &TimeZone) -> Result<Timestamp, ToolError> {
+pub(in crate::tools) fn moment(
+    text: &str,
+    field: &'static str,
+    zone: &TimeZone,
+) -> Result<Timestamp, ToolError> {
     let local = |at: DateTime| at.to_zoned(zone.clone()).ok().map(|at| at.timestamp());
     let text = text.trim();
     let read = match text.len() <= 10 {

@@ -1,0 +1,195 @@
+//! `query_context` and `list_accounts`, on the demo data of the embedded account.
+
+use std::sync::Arc;
+
+use helve::{Call, Caller, Layer, Registry, Runtime};
+use helve_office::demo;
+use helve_office::embedded::{EmbeddedMails, EmbeddedObjects, EmbeddedOutbox};
+use helve_office::import::import_objects;
+use helve_office::text::Mailbox;
+use helve_office::tools::office_tools;
+use helve_office::{Account, Office, OfficeSettings};
+use helve_store::office::OfficeDb;
+use jiff::Zoned;
+use jiff::tz::TimeZone;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+struct World {
+    _dir: TempDir,
+    runtime: Runtime,
+    objects: EmbeddedObjects,
+}
+
+/// The demo data in an account that is everybody's, or somebody's alone.
+async fn world(owner: Option<&str>) -> World {
+    let dir = tempfile::tempdir().unwrap();
+    let db = OfficeDb::open(&dir.path().join("office.db")).unwrap();
+    let me = Mailbox::parse("Me Myself <me@example.org>").unwrap();
+    let objects = EmbeddedObjects::open(&db).await.unwrap();
+    let account = Account {
+        id: "local".to_owned(),
+        kind: "embedded".to_owned(),
+        owner: owner.map(str::to_owned),
+        mails: Some(Arc::new(EmbeddedMails::new(&db, Some(me.address().clone())))),
+        submit: Some(Arc::new(EmbeddedOutbox)),
+        objects: Some(Arc::new(objects.clone())),
+        person: Some(me),
+    };
+    demo::load(&account, &Zoned::now()).await.unwrap();
+    let settings =
+        OfficeSettings { zone: TimeZone::get("Europe/Berlin").unwrap(), ..OfficeSettings::default() };
+    let office = Arc::new(Office::new(db, settings));
+    office.set_accounts([Arc::new(account)]);
+    let registry = Registry::default();
+    registry.register_many(Layer::BuiltIn, office_tools(&office)).unwrap();
+    World { _dir: dir, runtime: Runtime::builder().registry(registry).build(), objects }
+}
+
+impl World {
+    async fn ask(&self, tool: &str, arguments: Value) -> Value {
+        self.runtime.call(Call::new(tool, arguments)).await.into_result().unwrap()
+    }
+
+    async fn results(&self, arguments: Value) -> Vec<Value> {
+        self.ask("query_context", arguments).await["results"].as_array().unwrap().clone()
+    }
+}
+
+#[tokio::test]
+async fn who_somebody_is_comes_from_contacts_events_and_mails_with_its_sources() {
+    let world = world(None).await;
+    let people = world.results(json!({ "query": "Sarah", "entityType": "person" })).await;
+    let sarah = &people[0];
+    assert!(sarah["title"].as_str().unwrap().contains("Sarah"), "{sarah}");
+    let facts = sarah["facts"].as_array().unwrap();
+    let sources: Vec<_> = facts.iter().map(|fact| fact["source"].as_str().unwrap()).collect();
+    assert!(sources.iter().any(|source| source.starts_with("contact in address book")), "{sources:?}");
+    assert!(sources.iter().any(|source| source.starts_with("mails of account")), "{sources:?}");
+    assert!(facts.iter().any(|fact| fact["fact"].as_str().unwrap().contains("Acme")), "{facts:?}");
+    let recent = sarah["recent"].as_array().unwrap();
+    assert!(recent.iter().any(|one| one["type"] == "email"), "{recent:?}");
+    assert_eq!(people.iter().filter(|one| one["id"] == sarah["id"]).count(), 1, "one person is one result");
+}
+
+#[tokio::test]
+async fn everything_about_a_topic_is_ranked_in_one_answer() {
+    let world = world(None).await;
+    let found = world.results(json!({ "query": "Acme", "limit": 50 })).await;
+    let of = |sort: &str| found.iter().filter(|one| one["type"] == sort).count();
+    assert!(of("person") > 0 && of("email") > 0 && of("event") + of("task") > 0, "{found:#?}");
+    let scores: Vec<_> = found.iter().map(|one| one["score"].as_f64().unwrap()).collect();
+    assert!(scores.is_sorted_by(|a, b| a >= b), "{scores:?}");
+    for one in &found {
+        assert!(
+            !one["id"].as_str().unwrap().is_empty() && !one["facts"].as_array().unwrap().is_empty(),
+            "{one}"
+        );
+    }
+    let few = world.results(json!({ "query": "Acme", "limit": 3 })).await;
+    assert_eq!(few, found[..3]);
+}
+
+#[tokio::test]
+async fn a_question_with_words_that_are_nowhere_finds_what_has_some_of_them() {
+    let world = world(None).await;
+    let answer = world.ask("query_context", json!({ "query": "Acme zzzunheardof" })).await;
+    assert_eq!(answer["partialMatch"], true);
+    assert!(!answer["results"].as_array().unwrap().is_empty());
+    let nothing = world.ask("query_context", json!({ "query": "zzzunheardof" })).await;
+    assert_eq!((nothing["total"].as_u64(), &nothing["partialMatch"]), (Some(0), &Value::Null));
+}
+
+#[tokio::test]
+async fn notes_are_found_and_times_bound_what_is() {
+    let world = world(None).await;
+    let note = "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nPRODID:-//t//t\r\nBEGIN:VJOURNAL\r\nUID:n1\r\nDTSTAMP:20260101T000000Z\r\n\
+                DTSTART;VALUE=DATE:20260102\r\nSUMMARY:Gate code\r\nDESCRIPTION:The gate opens with quartz.\r\nEND:VJOURNAL\r\nEND:VCALENDAR\r\n";
+    let imported = import_objects(&world.objects, note.into()).await.unwrap();
+    assert_eq!((imported.notes, imported.skipped), (1, 0));
+    let found = world.results(json!({ "query": "quartz", "entityType": "note" })).await;
+    assert_eq!((found.len(), &found[0]["when"]), (1, &json!("2026-01-02")));
+    let in_time = json!({ "query": "quartz", "startDate": "2026-01-01", "endDate": "2026-01-03" });
+    assert_eq!(world.results(in_time).await.len(), 1);
+    let later = json!({ "query": "quartz", "startDate": "2026-01-05" });
+    assert_eq!(world.results(later).await.len(), 0);
+}
+
+#[tokio::test]
+async fn accounts_of_others_and_what_is_in_them_are_not_there() {
+    let world = world(Some("ada")).await;
+    let ask = |caller: &'static str, tool: &'static str, arguments: Value| {
+        world.runtime.call(Call::new(tool, arguments).by(Caller::principal(caller)))
+    };
+    let hers = ask("ada", "query_context", json!({ "query": "Sarah" })).await.into_result().unwrap();
+    assert!(hers["total"].as_u64().unwrap() > 0);
+    let his = ask("bob", "query_context", json!({ "query": "Sarah" })).await.into_result().unwrap();
+    assert_eq!(his["total"], 0);
+    let accounts = ask("bob", "list_accounts", json!({})).await.into_result().unwrap();
+    assert_eq!(accounts["accounts"], json!([]));
+    assert_eq!(accounts["missing"][0]["command"], "helve connect mail");
+    assert!(ask("bob", "list_accounts", json!({ "account": "local" })).await.into_result().is_err());
+}
+
+#[tokio::test]
+async fn hostile_words_find_nothing_and_break_nothing() {
+    let world = world(None).await;
+    for query in
+        ["\" OR 1=1 --", "NEAR(", "subject:*", "a AND", "%", "_", "'; DROP TABLE mails; --", "{\"a\":1}"]
+    {
+        let outcome = world.runtime.call(Call::new("query_context", json!({ "query": query }))).await;
+        assert!(outcome.into_result().is_ok(), "{query}");
+    }
+    for query in ["", "a\u{202e}b", "a\0b"] {
+        let outcome = world.runtime.call(Call::new("query_context", json!({ "query": query }))).await;
+        let error = outcome.into_result().unwrap_err();
+        assert_eq!(error.code().as_str(), "validation_failed", "{query:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_connected_says_so_and_what_is_missing_too() {
+    let world = world(None).await;
+    let answer = world.ask("list_accounts", json!({})).await;
+    let local = &answer["accounts"][0];
+    assert_eq!(
+        (&local["id"], &local["kind"], &local["sends"]),
+        (&json!("local"), &json!("embedded"), &json!(false))
+    );
+    assert!(local["calendars"].as_array().is_some_and(|all| !all.is_empty()), "{local}");
+    assert!(local["folders"].as_array().unwrap().iter().any(|folder| folder["role"] == "drafts"), "{local}");
+    assert_eq!(answer["missing"].as_array().unwrap().len(), 4);
+}
+
+#[test]
+fn every_office_tool_has_four_examples_at_least_and_says_when_to_use_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let db = OfficeDb::open(&dir.path().join("office.db")).unwrap();
+    let tools = office_tools(&Arc::new(Office::new(db, OfficeSettings::default())));
+    let mut names: Vec<_> = tools.iter().map(|tool| tool.name().to_string()).collect();
+    names.sort();
+    let expected = [
+        "check_availability",
+        "create_calendar_event",
+        "create_task",
+        "draft_email",
+        "list_accounts",
+        "list_calendar_events",
+        "list_drafts",
+        "list_tasks",
+        "query_context",
+        "read_email",
+        "search_emails",
+        "send_email",
+        "update_calendar_event",
+        "update_task",
+    ];
+    assert_eq!(names, expected);
+    for tool in &tools {
+        let definition = tool.definition();
+        assert!(definition.examples.len() >= 4, "{} has {}", tool.name(), definition.examples.len());
+        assert!(definition.when_to_use.is_some() && definition.output_schema.is_some(), "{}", tool.name());
+        assert!(definition.facets.is_some(), "{}", tool.name());
+        assert!(tool.warnings().is_empty(), "{}: {:?}", tool.name(), tool.warnings());
+    }
+}
