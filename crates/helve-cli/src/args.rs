@@ -89,7 +89,7 @@ pub(crate) enum Command {
     Memory(memory::Command),
     /// Connect an account: mail, calendars, contacts
     #[command(subcommand)]
-    Connect(connect::Command),
+    Connect(Box<connect::Command>),
     /// See and sync connected accounts, import files, and try the demo
     #[command(subcommand)]
     Office(office::Command),

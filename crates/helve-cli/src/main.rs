@@ -67,7 +67,7 @@ fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
         Command::Hooks(command) => commands::hooks::run(command, &mut app),
         Command::Hook(command) => commands::hook::run(&command, &mut app),
         Command::Memory(command) => commands::memory::run(command, &mut app),
-        Command::Connect(command) => commands::connect::run(command, &mut app),
+        Command::Connect(command) => commands::connect::run(*command, &mut app),
         Command::Office(command) => commands::office::run(command, &mut app),
         Command::Sandbox(command) => commands::sandbox::run(command, &mut app),
         Command::Rules(command) => commands::rules::run(command, &mut app),

@@ -146,7 +146,7 @@ pub enum Auth {
     /// With a password, or one that was made for this program alone.
     Password(SecretPlace),
     /// With a token that an issuer renews (XOAUTH2).
-    OAuth(OAuthSettings),
+    OAuth(Box<OAuthSettings>),
 }
 
 /// A login at an issuer, whose tokens the servers take.

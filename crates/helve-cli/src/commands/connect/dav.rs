@@ -58,7 +58,7 @@ pub(crate) fn run(args: Args, service: Service, app: &mut App<'_>) -> anyhow::Re
             None => found(account.person.address(), service, yes, app).await?,
         };
         let (url, what, auth) = if args.oauth.is_wanted() {
-            let auth = Auth::OAuth(args.oauth.log_in(For::Objects, &secrets, app).await?);
+            let auth = Auth::OAuth(Box::new(args.oauth.log_in(For::Objects, &secrets, app).await?));
             let try_at = |url: &Url| web_settings(&port, url, &account.login, &auth, &loaded.config.net);
             let tried = first_that_works(&urls, try_at).await;
             if tried.is_err() {

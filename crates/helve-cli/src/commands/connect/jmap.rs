@@ -47,7 +47,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             None => Url::parse(&format!("https://{}/.well-known/jmap", account.person.address().domain()))?,
         };
         let (auth, submits) = if args.oauth.is_wanted() {
-            let auth = Auth::OAuth(args.oauth.log_in(For::Mail, &secrets, app).await?);
+            let auth = Auth::OAuth(Box::new(args.oauth.log_in(For::Mail, &secrets, app).await?));
             let tried = check(&web_settings(&port, &url, &account.login, &auth, &loaded.config.net)).await;
             if tried.is_err() {
                 give_up(&auth, &secrets).await;

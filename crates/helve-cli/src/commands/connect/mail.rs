@@ -82,7 +82,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let connecting = Connecting { account, servers, ca_file, secrets: &secrets };
         let (settings, found) = if args.oauth.is_wanted() {
             let login = args.oauth.log_in(For::Mail, &secrets, app).await?;
-            let auth = Auth::OAuth(login);
+            let auth = Auth::OAuth(Box::new(login));
             let found = connecting.try_login(&connecting.login(&auth)).await;
             if found.is_err() {
                 give_up(&auth, &secrets).await;
