@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
-use helve_office::connect::discover_dav::{self, GOOGLE, Service, What};
+use helve_office::connect::discover_dav::{self, Service, What};
 use helve_office::connect::dns::Resolver;
+use helve_office::connect::presets::Preset;
 use helve_office::connect::{AccountSettings, Auth, DavSettings, Secrets, web_settings};
 use helve_office::text::Address;
 use helve_office::web::{Login, PlainHttp, WebSettings};
@@ -101,15 +102,12 @@ async fn found(
     app: &mut App<'_>,
 ) -> Result<Vec<Url>, Failure> {
     let domain = address.domain();
-    if GOOGLE.domains.contains(&domain) {
-        return Ok(vec![GOOGLE.url(service, address)]);
+    let urls = discover_dav::candidates(address, service, &Resolver::system().await).await;
+    if Preset::of_domain(domain).is_some() {
+        return Ok(urls);
     }
-    let record = service.record(domain);
-    let name = record.strip_suffix(&format!(".{domain}")).unwrap_or(&record);
-    let hosts = Resolver::system().await.srv(name, domain).await.unwrap_or_default();
-    let hosts: Vec<_> = hosts.into_iter().map(|srv| (srv.host, srv.port)).collect();
     let is_own = |host: &str| host == domain || host.ends_with(&format!(".{domain}"));
-    let foreign: Vec<_> = hosts.iter().map(|(host, _)| host.as_str()).filter(|host| !is_own(host)).collect();
+    let foreign: Vec<_> = urls.iter().filter_map(Url::host_str).filter(|host| !is_own(host)).collect();
     if !foreign.is_empty() {
         let names = foreign.join(", ");
         match ask(&format!("{domain} says that it is at {names}. Log in there?"), yes, app) {
@@ -123,7 +121,7 @@ async fn found(
             }
         }
     }
-    Ok(discover_dav::addresses(service, domain, &hosts, None))
+    Ok(urls)
 }
 
 /// Tries the login at one place after another.
