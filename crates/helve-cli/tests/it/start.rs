@@ -199,7 +199,7 @@ fn small_mistakes_are_answered_with_what_was_meant() {
     check(&["rules", "deny", "fil-read(.env)"], 0, "nothing changed");
     check(&["rules", "deny", "fil-read(.env)", "--remove"], 0, "no longer there");
     check(&["rules", "deny", "fil-read(.env)", "--remove"], 0, "nothing changed");
-    check(&["keys", "revoke", "ada"], 2, "`helve keys list` shows the ids");
+    check(&["keys", "revoke", "ada"], 2, "`helve keys list --all` shows them");
     check(&["session", "show", "nobody"], 0, "nothing is known of it");
     check(&["net", "check", "example.com"], 4, "as in https://example.com/");
     check(&["mcp", "add", "time"], 2, "`helve mcp add time -- CMD ARGS…`");

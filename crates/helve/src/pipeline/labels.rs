@@ -2,14 +2,18 @@
 //! met private data.
 
 use std::collections::HashSet;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
 use helve_core::gate::{Speaker, Stance, Voice};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionState};
-use helve_core::{CallId, ErrorCode, Facet, Outcome, Reads, SendsTo, Source, Stage, Status, Tool, ToolError};
+use helve_core::{
+    CallId, ErrorCode, Facet, Outcome, Reads, SendsTo, Source, Stage, Status, TellsReads, Tool, ToolError,
+};
 use serde_json::Value;
 
 use super::decide::PermittedCall;
@@ -190,20 +194,27 @@ fn ran(entries: &[Entry]) -> impl Iterator<Item = (&Arc<str>, Option<Value>)> {
 pub(super) async fn find_out(parts: &Parts, permitted: &PermittedCall, record: &mut OpenRecord<'_>) {
     let Some(tells) = permitted.tool().tells_reads() else { return };
     let arguments = &permitted.call().arguments;
-    match tells.says(arguments) {
+    match says(tells, arguments) {
         Some(reads) => record.will_read(reads, HowKnown::Said),
         None => {
             let at_most = parts.settings.precondition_timeout;
-            let found = tokio::time::timeout(at_most, tells.find_out(arguments)).await;
+            let finding_out = AssertUnwindSafe(async { tells.find_out(arguments).await }).catch_unwind();
+            let found = tokio::time::timeout(at_most, finding_out).await;
             // The tool keeps to it, so that what could not be found out is not read.
-            record.will_read(found.unwrap_or(Reads::Public), HowKnown::FoundOut);
+            let reads = found.ok().and_then(Result::ok).unwrap_or(Reads::Public);
+            record.will_read(reads, HowKnown::FoundOut);
         }
     }
 }
 
 /// What a call reads by what its arguments say. What has to be found out may be private.
 fn said(tool: &Tool, arguments: &Value) -> Reads {
-    tool.tells_reads().and_then(|tells| tells.says(arguments)).unwrap_or(Reads::Private)
+    tool.tells_reads().and_then(|tells| says(tells, arguments)).unwrap_or(Reads::Private)
+}
+
+/// What a tool says of a call. Code that panics says nothing, and the call counts as private.
+fn says(tells: &Arc<dyn TellsReads>, arguments: &Value) -> Option<Reads> {
+    catch_unwind(AssertUnwindSafe(|| tells.says(arguments))).unwrap_or(Some(Reads::Private))
 }
 
 /// What a call of a tool brings into its session, its own words included.
