@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::effects::guarded;
-use super::hear::Reasons;
+use super::judge::Reasons;
 use super::record::OpenRecord;
 pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};

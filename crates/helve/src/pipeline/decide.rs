@@ -1,4 +1,4 @@
-//! The gate: allow, deny or ask. The strictest voice wins.
+//! The gate: collects the votes, judges them, and asks where the verdict is to ask.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,19 +10,20 @@ use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
 use helve_core::{
-    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Outcome, Pending, RuleId, Speaker, Stance, Tool,
-    ToolError, Voice,
+    Approval, ApprovalId, ApprovalState, Call, ErrorCode, Outcome, Pending, RuleId, Stance, Tool, ToolError,
+    Vote, VoteSource,
 };
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ask::{self, pending, question};
-use super::hear::{Reasons, denial, hear, still_allowed};
 use super::hooks_before;
+use super::judge::{MayAsk, Reasons, Verdict, denial, judge};
 use super::prepare::{PreparedCall, fit};
 use super::ready::ReadyCall;
 use super::record::{OpenRecord, unavailable};
 use super::resolve::ResolvedCall;
+use super::votes::{collect_votes, refuse, still_allowed};
 use crate::approvals::{binding, outcome_of_repeated, until_decided};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
@@ -84,7 +85,7 @@ pub(super) fn permitted_before(
         record.keep_arguments(&arguments);
         call.arguments = arguments;
     }
-    record.heard(Voice::new(Speaker::Earlier, Stance::Allow));
+    record.ballot().add(Vote::new(VoteSource::Earlier, Stance::Allow));
     ControlFlow::Break(PermittedCall { tool, call, grant: None })
 }
 
@@ -94,7 +95,13 @@ pub(super) async fn decide(
     record: &mut OpenRecord<'_>,
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
-    let reasons = hear(parts, &tool, &call, record).await?;
+    let never_ask = collect_votes(parts, &tool, &call, record).await?;
+    let reasons = match judge(record.votes(), MayAsk::Yes) {
+        Verdict::Deny(vote) => return Err(denial(&vote)),
+        Verdict::Allow => None,
+        Verdict::Ask(reasons) => Some(reasons),
+    };
+    record.ballot().drop_waived();
     if let Some(id) = record.origin().approval() {
         return Box::pin(use_up(parts, tool, call, id, record)).await;
     }
@@ -106,11 +113,11 @@ pub(super) async fn decide(
             return Ok(Decision::Known(Box::new(known)));
         }
     }
-    if reasons.is_empty() {
-        return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
+    match reasons {
+        None => Ok(Decision::Allow(PermittedCall { tool, call, grant: None })),
+        // Rare and large, so on the heap, as are conditions.
+        Some(reasons) => Box::pin(ask(parts, tool, call, reasons, never_ask, record)).await,
     }
-    // Rare and large, so on the heap, as are conditions.
-    Box::pin(ask(parts, tool, call, reasons, record)).await
 }
 
 /// Asks a person, or finds that one was asked before.
@@ -118,23 +125,23 @@ async fn ask(
     parts: &Arc<Parts>,
     tool: Tool,
     call: Box<Call>,
-    mut reasons: Reasons,
+    reasons: Reasons,
+    never_ask: Option<Vote>,
     record: &mut OpenRecord<'_>,
 ) -> Result<Decision, ToolError> {
     if !reasons.asks_each_time()
         && let Some(rule_id) = allowed_by_rule(parts, &tool, &call).await?
     {
         record.tell_step(StepKind::RuleUsed { rule_id });
-        record.heard(Voice::named(Speaker::Person, format!("approval rule {rule_id}"), Stance::Allow));
-        return Ok(Decision::Allow(PermittedCall { tool, call, grant: None }));
+        let by = format!("approval rule {rule_id}");
+        record.ballot().add(Vote::named(VoteSource::Person, by, Stance::Allow));
     }
-    if let Some(voice) = reasons.never_ask.take() {
-        let why = voice.reason.clone().unwrap_or_default();
-        let voice = voice.because(format!("{why}, and {}", reasons.all().join("; ")));
-        let error = denial(&voice);
-        record.heard(voice);
-        return Err(error);
-    }
+    let may_ask = never_ask.as_ref().map_or(MayAsk::Yes, MayAsk::No);
+    let reasons = match judge(record.votes(), may_ask) {
+        Verdict::Ask(reasons) => reasons,
+        Verdict::Allow => return Ok(Decision::Allow(PermittedCall { tool, call, grant: None })),
+        Verdict::Deny(vote) => return Err(refuse(vote, record)),
+    };
     let (tool, call) = match ask_hooks(parts, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
@@ -252,9 +259,9 @@ async fn ask_program(
     let Some(program) = &parts.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
-    let why = [reasons.of_tool.as_slice(), &reasons.of_call].concat();
     let suggestions = suggestions(&tool, reasons.asks_each_time());
-    let question = PermissionQuestion::new(&tool, &call, record.call_id().to_string(), &why, suggestions);
+    let call_id = record.call_id().to_string();
+    let question = PermissionQuestion::new(&tool, &call, call_id, &reasons.all(), suggestions);
     let asked = program.can_use_tool(Arc::new(question));
     let answer = tokio::select! {
         // In a task of its own: code that panics must not end the call.
@@ -262,28 +269,16 @@ async fn ask_program(
         () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
         by = parts.stop.over() => return Err(stop::refused(&by)),
     };
-    let broken = |why: &str| {
-        let voice = Voice::new(Speaker::Program, Stance::Deny).because(why);
-        (denial(&voice), voice)
-    };
+    // A program that breaks denies.
     let answer = match answer {
-        Ok(Ok(Ok(answer))) => Ok(answer),
-        Ok(Ok(Err(why))) => Err(broken(&format!("it failed: {why}"))),
-        Ok(Err(_panicked)) => Err(broken("it broke")),
-        Err(_late) => Err(broken("it did not answer in time")),
+        Ok(Ok(Ok(answer))) => answer,
+        Ok(Ok(Err(why))) => return Err(refuse(program_denies(format!("it failed: {why}")), record)),
+        Ok(Err(_panicked)) => return Err(refuse(program_denies("it broke"), record)),
+        Err(_late) => return Err(refuse(program_denies("it did not answer in time"), record)),
     };
-    let answer = answer.map_err(|(error, voice)| {
-        record.heard(voice);
-        error
-    })?;
     match answer {
         None => Ok(ControlFlow::Continue((tool, call))),
-        Some(PermissionResult::Deny { message, .. }) => {
-            let voice = Voice::new(Speaker::Program, Stance::Deny).because(message);
-            let error = denial(&voice);
-            record.heard(voice);
-            Err(error)
-        }
+        Some(PermissionResult::Deny { message, .. }) => Err(refuse(program_denies(message), record)),
         Some(PermissionResult::Allow { updated_input, updated_permissions, .. }) => {
             if let Some(mut input) = updated_input.filter(|input| *input != call.arguments) {
                 fit(parts, &tool, &mut input)?;
@@ -292,16 +287,20 @@ async fn ask_program(
                 record.changed_by("the program that was asked", &call.arguments);
             }
             let (updates, bounded) = program.lasting().bound(updated_permissions.unwrap_or_default());
-            let voice = Voice::new(Speaker::Program, Stance::Allow);
-            record.heard(match bounded {
-                Some(remark) => voice.because(remark),
-                None => voice,
+            let vote = Vote::new(VoteSource::Program, Stance::Allow);
+            record.ballot().add(match bounded {
+                Some(remark) => vote.because(remark),
+                None => vote,
             });
             still_allowed(parts, &tool, &call, record).await?;
             sessions::apply(parts, &call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
     }
+}
+
+fn program_denies(why: impl Into<String>) -> Vote {
+    Vote::new(VoteSource::Program, Stance::Deny).because(why)
 }
 
 async fn cancelled(call: &Call) {
@@ -342,7 +341,7 @@ fn permitted_by(
     approval: Approval,
     record: &mut OpenRecord<'_>,
 ) -> PermittedCall {
-    record.heard(Voice::named(Speaker::Person, format!("approval {}", approval.id), Stance::Allow));
+    record.ballot().add(Vote::named(VoteSource::Person, format!("approval {}", approval.id), Stance::Allow));
     let asked = approval.binding;
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {

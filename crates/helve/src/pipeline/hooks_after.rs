@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::hook::HookEvent;
-use helve_core::{Call, ErrorCode, Output, Source, Speaker, Stage, Stance, Status, Tool, ToolError, Voice};
+use helve_core::{Call, ErrorCode, Output, Source, Stage, Stance, Status, Tool, ToolError, Vote, VoteSource};
 use serde_json::{Value, json};
 
 use super::execute::Answer;
@@ -96,8 +96,8 @@ impl Watched {
         let replaced = fired.updated_output.or(fired.updated_mcp_output.filter(|_| is_served));
         let Some(replaced) = replaced else { return Ok(Status::Done(output)) };
         record.attach(None);
-        record.heard(
-            Voice::named(Speaker::Hook, Arc::clone(&replaced.by), Stance::Allow)
+        record.ballot().add(
+            Vote::named(VoteSource::Hook, Arc::clone(&replaced.by), Stance::Allow)
                 .because("with another result"),
         );
         record.note_conflicts(&fired.conflicts);

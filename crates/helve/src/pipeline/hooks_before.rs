@@ -10,7 +10,7 @@ use std::sync::Arc;
 use helve_core::hook::{HookEvent, OnFailure, PermissionAnswer, PermissionDecision};
 use helve_core::json::check as check_limits;
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, ErrorCode, Speaker, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{Call, ErrorCode, Stage, Stance, Tool, ToolError, Vote, VoteSource};
 use serde_json::{Map, Value};
 
 use super::origin::Origin;
@@ -46,7 +46,7 @@ pub(super) async fn ask(
     let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(PreparedCall(ResolvedCall { tool, call })) };
     for answered in &fired.answers {
-        hear(answered, record);
+        cast(answered, record);
     }
     record.tell(fired.context.iter().cloned());
     record.tell_user(fired.for_user());
@@ -97,25 +97,25 @@ pub(super) async fn permission_request(
     let answer = match answer {
         PermissionAnswer::Deny { message, interrupt } => {
             let message = message.map(|text| without_secrets(record, &text));
-            record.heard(voice(&by, Stance::Deny, message.clone()));
+            record.ballot().add(vote(&by, Stance::Deny, message.clone()));
             PermissionAnswer::Deny { message, interrupt }
         }
         PermissionAnswer::Allow { updated_input: None, updated_permissions } => {
-            record.heard(voice(&by, Stance::Allow, bounded));
+            record.ballot().add(vote(&by, Stance::Allow, bounded));
             PermissionAnswer::Allow { updated_input: None, updated_permissions }
         }
         PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
             match refit(parts, tool, input, record) {
                 Ok(arguments) => {
                     let why = ["with other arguments".to_owned()].into_iter().chain(bounded);
-                    record.heard(voice(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
+                    record.ballot().add(vote(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
                     record.rewritten(&by, &arguments, &fired.conflicts);
                     let updated_input = arguments.as_object().cloned();
                     PermissionAnswer::Allow { updated_input, updated_permissions }
                 }
                 Err(why) => {
                     let message = format!("it changed the arguments to what does not fit: {why}");
-                    record.heard(voice(&by, Stance::Deny, Some(message.clone())));
+                    record.ballot().add(vote(&by, Stance::Deny, Some(message.clone())));
                     PermissionAnswer::Deny { message: Some(message), interrupt: None }
                 }
             }
@@ -140,8 +140,8 @@ pub(super) fn of_call<'a>(
     }
 }
 
-/// Puts into the record what a hook said to whether the call runs.
-fn hear(answered: &Answered, record: &mut OpenRecord<'_>) {
+/// Adds a hook's vote on whether the call runs, where it has one.
+fn cast(answered: &Answered, record: &mut OpenRecord<'_>) {
     let (stance, why) = match &answered.result {
         Ok(output) if output.is_async() => return,
         Ok(output) if output.goes_on == Some(false) => {
@@ -162,14 +162,14 @@ fn hear(answered: &Answered, record: &mut OpenRecord<'_>) {
         Err(_) => return,
     };
     let why = why.map(|why| without_secrets(record, &why));
-    record.heard(voice(&answered.by, stance, why));
+    record.ballot().add(vote(&answered.by, stance, why));
 }
 
-fn voice(by: &Arc<str>, stance: Stance, why: Option<String>) -> Voice {
-    let voice = Voice::named(Speaker::Hook, Arc::clone(by), stance);
+fn vote(by: &Arc<str>, stance: Stance, why: Option<String>) -> Vote {
+    let vote = Vote::named(VoteSource::Hook, Arc::clone(by), stance);
     match why {
-        Some(why) => voice.because(why),
-        None => voice,
+        Some(why) => vote.because(why),
+        None => vote,
     }
 }
 

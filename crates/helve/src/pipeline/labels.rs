@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use helve_core::gate::{Speaker, Stance, Voice};
+use helve_core::gate::{Stance, Vote, VoteSource};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
@@ -15,12 +15,12 @@ use super::record::{OpenRecord, unavailable};
 use crate::runtime::Parts;
 use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 
-/// What labels say to a call, if anything.
-pub(super) async fn say(
+/// The vote of the session's labels on a call, if they have one.
+pub(super) async fn vote(
     parts: &Parts,
     tool: &Tool,
     record: &OpenRecord<'_>,
-) -> Result<Option<Voice>, ToolError> {
+) -> Result<Option<Vote>, ToolError> {
     let settings = &parts.settings.labels;
     if !settings.holds_for(record.caller()) || tool.is_composed() {
         return Ok(None);
@@ -42,7 +42,7 @@ pub(super) async fn say(
     if let Some(carrier) = carrier
         && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
     {
-        return Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)));
+        return Ok(Some(Vote::new(VoteSource::Labels, stance).because(reason)));
     }
     let asks = |session: &Arc<SessionState>| {
         before.has_met() && (egress || mutates) && !looks_up_at_its_source(settings, tool, session)
@@ -54,7 +54,7 @@ pub(super) async fn say(
         (false, _) => "may change something",
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
-    Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)))
+    Ok(Some(Vote::new(VoteSource::Labels, stance).because(reason)))
 }
 
 /// Whether a call only looks something up at the server that everything private in the session came from:
@@ -122,7 +122,7 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
     let brought = brought(parts, &tool);
     let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
-    let was_judged = record.voices().iter().any(|voice| voice.speaker == Speaker::Labels);
+    let was_judged = record.votes().iter().any(|vote| vote.source == VoteSource::Labels);
     if let Some(carrier) = carrier(parts, record).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {

@@ -11,15 +11,16 @@ mod check_output;
 mod decide;
 mod effects;
 mod execute;
-mod hear;
 mod hooks_after;
 mod hooks_before;
+mod judge;
 mod labels;
 mod origin;
 mod prepare;
 mod ready;
 mod record;
 mod resolve;
+mod votes;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -123,7 +124,7 @@ async fn stages(
             match decide::decide(parts, ready, record).await? {
                 Decision::Allow(permitted) => permitted,
                 Decision::Ask(pending) => {
-                    record.gate_said(Stance::Ask);
+                    record.decided(Stance::Ask);
                     return Ok(Status::Pending(pending));
                 }
                 Decision::Known(known) => return Box::pin(known_before(parts, known, record)).await,
@@ -161,7 +162,7 @@ async fn perform(
     permitted: PermittedCall,
     record: &mut OpenRecord<'_>,
 ) -> Result<Status, ToolError> {
-    record.gate_said(Stance::Allow);
+    record.decided(Stance::Allow);
     let is_labelled = parts.settings.labels.holds_for(record.caller());
     if is_labelled {
         Box::pin(labels::enter(parts, record)).await?;

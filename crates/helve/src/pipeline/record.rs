@@ -17,12 +17,13 @@ use helve_core::ports::{JournalError, KeyClaim};
 use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
 use helve_core::run::EffectReport;
 use helve_core::schema::redact::scrub;
-use helve_core::{Call, CallId, ErrorCode, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{Call, CallId, ErrorCode, Repair, Shortfall, Stage, Stance, Tool, ToolError, Vote};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use tokio::time::Instant;
 
 use super::origin::Origin;
+use super::votes::Ballot;
 use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
 use crate::runtime::{Durability, GoingOn, Parts};
 use bill::Bill;
@@ -79,10 +80,10 @@ pub(super) struct OpenRecord<'p> {
     context: Vec<String>,
     /// What hooks want the user to know.
     messages: Vec<String>,
-    /// Who had a say, and what they said.
-    voices: Vec<Voice>,
-    /// What the gate said in the end.
-    gate: Option<Stance>,
+    /// The votes on whether the call runs.
+    ballot: Ballot,
+    /// What the gate decided in the end.
+    decided: Option<Stance>,
     /// Whether its effects are half applied, or half taken back, and go on when the run does.
     suspended: bool,
     wait: Wait,
@@ -158,8 +159,8 @@ impl<'p> OpenRecord<'p> {
             grant: None,
             context: Vec::new(),
             messages: Vec::new(),
-            voices: Vec::new(),
-            gate: None,
+            ballot: Ballot::default(),
+            decided: None,
             suspended: false,
             wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
             stage: Stage::Resolve,
@@ -351,19 +352,24 @@ impl<'p> OpenRecord<'p> {
         self.grant = grant;
     }
 
-    /// Somebody has a say in whether the call runs.
-    pub(super) fn heard(&mut self, voice: Voice) {
-        self.voices.push(voice);
+    /// The votes on whether the call runs.
+    pub(super) fn ballot(&mut self) -> &mut Ballot {
+        &mut self.ballot
     }
 
-    /// What the gate said in the end.
-    pub(super) fn gate_said(&mut self, stance: Stance) {
-        self.gate = Some(stance);
+    /// The votes, and where the call comes from.
+    pub(super) fn ballot_and_origin(&mut self) -> (&mut Ballot, &Origin) {
+        (&mut self.ballot, &self.origin)
     }
 
-    /// What was said so far to whether the call runs.
-    pub(super) fn voices(&self) -> &[Voice] {
-        &self.voices
+    /// The votes so far.
+    pub(super) fn votes(&self) -> &[Vote] {
+        self.ballot.votes()
+    }
+
+    /// What the gate decided in the end.
+    pub(super) fn decided(&mut self, stance: Stance) {
+        self.decided = Some(stance);
     }
 
     /// Whether the result holds what its schema, or its name, calls a secret.

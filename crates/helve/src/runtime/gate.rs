@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helve_core::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
+use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
 use helve_core::ports::{JournalError, Policy};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
@@ -27,7 +27,7 @@ impl LivePolicy {
     }
 
     /// What it says to a request. Nothing, where there is none.
-    pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Voice> {
+    pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Vote> {
         self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()).from_policy())
     }
 }
@@ -151,28 +151,28 @@ impl Runtime {
     /// MCP server offers. Without a policy whoever has come in may, but for what takes a role:
     /// deciding (`approver`), looking at others (`approver`, `auditor`, `admin`) and changing this
     /// runtime (`admin`).
-    pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Voice {
+    pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Vote {
         let parts = self.parts();
         let request = || {
             let (arguments, labels, now) = (None, LabelSet::NONE, parts.clock.now());
             PolicyRequest { caller, action, resource, arguments, labels, now }
         };
-        if let Some(voice) = parts.policy.rule(request) {
-            return voice;
+        if let Some(vote) = parts.policy.rule(request) {
+            return vote;
         }
         let roles: &[&str] = match action {
             Action::List | Action::Call | Action::ReadResource | Action::GetPrompt => {
-                return Voice::named(Speaker::Policy, "no policy", Stance::Allow);
+                return Vote::named(VoteSource::Policy, "no policy", Stance::Allow);
             }
             Action::Approve => &["approver"],
             Action::Inspect => &["approver", "auditor", "admin"],
             Action::Administer => &["admin"],
         };
         if roles.iter().any(|role| caller.has_role(role)) {
-            return Voice::new(Speaker::Role, Stance::Allow);
+            return Vote::new(VoteSource::Role, Stance::Allow);
         }
         let reason = format!("it takes the role {}", roles.join(" or "));
-        Voice::new(Speaker::Role, Stance::Deny).because(reason)
+        Vote::new(VoteSource::Role, Stance::Deny).because(reason)
     }
 
     /// What is remembered of a caller's session: its labels and where they came from, and what was

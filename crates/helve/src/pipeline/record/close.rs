@@ -7,13 +7,14 @@ use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{
     AttachedRecord, Attempt, CutRecord, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd,
-    Payload, VoiceRecord,
+    Payload, VoteRecord,
 };
 use helve_core::schema::redact::scrub;
-use helve_core::{Advice, CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
+use helve_core::{Advice, CallId, ErrorCode, ErrorKind, Outcome, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+use super::super::judge::gate_record;
 use super::super::origin::Origin;
 use super::{OpenRecord, State, Wait, unavailable};
 use crate::runs::{FollowUp, Waiting, leave_dropped, step, wind_up_dropped};
@@ -269,7 +270,7 @@ impl OpenRecord<'_> {
         if let Status::Failed(error) = status {
             payload.error = Some(self.shown_error(error));
         }
-        payload.voices = self.shown_voices();
+        payload.votes = self.shown_votes();
         if let Some(advice) = &mut payload.advice {
             **advice = self.shown_advice(advice);
         }
@@ -305,23 +306,19 @@ impl OpenRecord<'_> {
     }
 
     pub(super) fn gate_record(&self) -> Option<GateRecord> {
-        // Whoever denies does so in the middle of being heard.
-        let denied = self.voices.iter().any(|voice| voice.stance == Stance::Deny);
-        let said = if denied { Stance::Deny } else { self.gate? };
-        let by = self.voices.iter().filter(|voice| voice.stance == said).map(|voice| Arc::clone(&voice.by));
-        Some(GateRecord { said, by: by.collect() })
+        gate_record(self.votes(), self.decided)
     }
 
-    /// Voices that have more to say than their name. What they say may repeat what they were told.
-    fn shown_voices(&self) -> Vec<VoiceRecord> {
-        let with_words = self.voices.iter().filter(|voice| voice.reason.is_some());
+    /// Votes that have a reason, which may repeat what the source was told.
+    fn shown_votes(&self) -> Vec<VoteRecord> {
+        let with_words = self.votes().iter().filter(|vote| vote.reason.is_some());
         with_words
-            .map(|voice| {
-                let mut reason = Value::from(voice.reason.clone());
+            .map(|vote| {
+                let mut reason = Value::from(vote.reason.clone());
                 scrub(&mut reason, &self.secrets);
-                VoiceRecord {
-                    by: Arc::clone(&voice.by),
-                    stance: voice.stance,
+                VoteRecord {
+                    by: Arc::clone(&vote.by),
+                    stance: vote.stance,
                     reason: reason.as_str().map(str::to_owned),
                 }
             })
