@@ -5,15 +5,13 @@ use std::sync::Arc;
 use helve_core::approval::{Ask, Mark};
 use helve_core::json::canonical;
 use helve_core::record::RawJson;
-use helve_core::schema::redact::scrub;
 use helve_core::{Approval, ApprovalId, Call, Context, ErrorCode, Label, LabelSet, Tool, ToolError};
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::effects::guarded;
 use super::judge::Reasons;
-use super::record::OpenRecord;
+use super::record::BeforeWork;
 pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
@@ -29,35 +27,36 @@ pub(super) async fn question(
     tool: &Tool,
     call: &Call,
     reasons: Reasons,
-    record: &OpenRecord<'_>,
+    record: &BeforeWork<'_, '_>,
 ) -> Ask {
     let (now, settings) = (parts.clock.now(), &parts.settings.approvals);
     let asks_each_time = reasons.asks_each_time();
     let mut reasons = reasons.all();
     // What an agent says of its call may repeat what it was given.
     reasons.iter_mut().for_each(|reason| *reason = without(record, std::mem::take(reason)));
-    let (arguments, withheld) = record.shown_arguments();
+    let (arguments, withheld) = record.arguments.shown();
     let mut approval = Approval::new(
         ApprovalId::new(now),
         tool.name().to_shared(),
         Arc::clone(tool.digest()),
-        record.call_id(),
+        record.subject.call_id(),
     );
     approval.caller = Arc::clone(&call.caller);
     approval.arguments = arguments.map_or_else(|| RawJson::from(RawValue::NULL.to_owned()), in_order);
     approval.withheld = withheld;
     approval.preview = preview(parts, tool, call, record).await;
     approval.reasons = reasons;
-    approval.advice = call.advice.as_ref().map(|advice| record.shown_advice(advice));
+    approval.advice =
+        call.advice.as_ref().map(|advice| record.arguments.scrubber().advice(advice).into_inner());
     approval.asks_each_time = asks_each_time;
     approval.risk = tool.definition().risk;
     approval.marks = marks(parts, tool, call).await;
-    approval.part = record.part().cloned();
-    approval.outer = record.part().and_then(|_| record.run()?.outer().map(str::to_owned));
+    approval.part = record.subject.part().cloned();
+    approval.outer = record.subject.part().and_then(|_| record.subject.run()?.outer().map(str::to_owned));
     approval.idempotency_key = call.idempotency_key.clone();
     approval.created_at = now;
     approval.expires_at = now.saturating_add(settings.ttl).unwrap_or(Timestamp::MAX);
-    approval.binding = binding(tool, call, record.part());
+    approval.binding = binding(tool, call, record.subject.part());
     Ask {
         approval,
         denied_for: SignedDuration::try_from(settings.denied_for).unwrap_or(SignedDuration::MAX),
@@ -89,10 +88,16 @@ fn in_order(json: &RawJson) -> RawJson {
 
 /// What the tool says would happen. One that fails says that; it must not keep a person from
 /// deciding.
-async fn preview(parts: &Arc<Parts>, tool: &Tool, call: &Call, record: &OpenRecord<'_>) -> Option<String> {
+async fn preview(
+    parts: &Arc<Parts>,
+    tool: &Tool,
+    call: &Call,
+    record: &BeforeWork<'_, '_>,
+) -> Option<String> {
     let at_most = parts.settings.precondition_timeout;
     let deadline = std::time::Instant::now() + at_most;
-    let context = Context::new(record.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
+    let context =
+        Context::new(record.subject.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
     let (handler, arguments) = (Arc::clone(tool.handler()), call.arguments.clone());
     // All of it in a task of its own: code that panics must not end the call.
     let preview = Box::pin(async move {
@@ -115,13 +120,8 @@ async fn preview(parts: &Arc<Parts>, tool: &Tool, call: &Call, record: &OpenReco
 }
 
 /// A text without the call's secrets.
-fn without(record: &OpenRecord<'_>, text: String) -> String {
-    let mut value = Value::String(text);
-    scrub(&mut value, record.secrets());
-    match value {
-        Value::String(text) => text,
-        _ => String::new(),
-    }
+fn without(record: &BeforeWork<'_, '_>, text: String) -> String {
+    record.arguments.scrubber().text(text).into_inner()
 }
 
 pub(super) fn too_many(max: usize) -> ToolError {

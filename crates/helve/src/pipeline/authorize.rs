@@ -1,31 +1,34 @@
 //! May this caller use this tool?
 
 use helve_core::{
-    Access, Action, Caller, ErrorCode, LabelSet, PolicyRequest, PolicyResource, Stance, Tool, ToolError,
-    Vote, VoteSource,
+    Access, Action, Call, Caller, ErrorCode, LabelSet, PolicyRequest, PolicyResource, Stance, Tool,
+    ToolError, Vote, VoteSource,
 };
 
 use super::judge;
 use super::origin::Origin;
-use super::record::OpenRecord;
 use super::resolve::ResolvedCall;
 use crate::runtime::Parts;
 
 /// A call whose caller may use the tool.
 pub(super) struct AuthorizedCall(pub(super) ResolvedCall);
 
+/// A call whose caller may not use the tool, whose vote that was, and why.
+pub(super) struct Unauthorized {
+    pub(super) call: Box<Call>,
+    pub(super) vote: Vote,
+    pub(super) error: ToolError,
+}
+
+/// Checks that the caller may use the tool.
 pub(super) fn authorize(
     parts: &Parts,
     resolved: ResolvedCall,
-    record: &mut OpenRecord<'_>,
-) -> Result<AuthorizedCall, ToolError> {
-    match denial(parts, &resolved, record.origin()) {
+    origin: &Origin,
+) -> Result<AuthorizedCall, Unauthorized> {
+    match denial(parts, &resolved, origin) {
         None => Ok(AuthorizedCall(resolved)),
-        Some((error, vote)) => {
-            record.ballot().add(vote);
-            record.keep_unchecked_arguments(&resolved.call.arguments);
-            Err(error)
-        }
+        Some((error, vote)) => Err(Unauthorized { call: resolved.call, vote, error }),
     }
 }
 

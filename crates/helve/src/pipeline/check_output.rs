@@ -12,11 +12,18 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::execute::Answer;
-use super::record::OpenRecord;
+use super::record::{CallRecorder, ResultRecord};
 use crate::formats::cleaned;
 use crate::runtime::Parts;
 
-pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
+/// Checks the answer, and keeps of it what is recorded.
+pub(super) fn check(
+    parts: &Parts,
+    answer: Answer,
+    record: &mut CallRecorder<'_>,
+) -> Result<Status, ToolError> {
+    let kept_bytes_max = record.kept_bytes_max();
+    let (record, scrubber) = (&mut record.result, record.arguments.scrubber_mut());
     let Answer { tool, result, deed: _ } = answer;
     let result = result.map_err(|error| bounded(parts, &tool, error));
     let attached = check_attached(parts, &tool, record);
@@ -24,17 +31,17 @@ pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) 
         Ok(value) => {
             attached?;
             // Its size first: a schema may take long with what would be refused anyway.
-            let measured = measure(parts, &tool, &value, record.kept_bytes_max())?;
+            let measured = measure(parts, &tool, &value, kept_bytes_max)?;
             check_schema(&tool, &value)?;
             match measured {
-                Measured::Text(text) => record.keep_result(&value, text),
-                Measured::Long { least } => record.keep_size(&value, least),
+                Measured::Text(text) => record.keep(&value, text, kept_bytes_max, scrubber),
+                Measured::Long { least } => record.keep_size(&value, least, scrubber),
             }
             Ok(Status::Done(Output { value, is_failure: record.fails_with_result() }))
         }
         Err(error) if returns_failure(&tool, &error) => {
             let output = Output::failure(&error);
-            record.returned(error);
+            record.keep_returned(&error, scrubber);
             Ok(Status::Done(output))
         }
         Err(error) => Err(error),
@@ -43,7 +50,7 @@ pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) 
 
 /// Cleans and measures what was attached. What cannot be passed on is not there afterwards: a failure has its message
 /// all the same.
-fn check_attached(parts: &Parts, tool: &Tool, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+fn check_attached(parts: &Parts, tool: &Tool, record: &mut ResultRecord) -> Result<(), ToolError> {
     let Some(content) = record.attached().cloned() else { return Ok(()) };
     record.attach(None);
     check_size(parts, tool, content.get().len())?;

@@ -21,7 +21,7 @@ use super::hooks_before;
 use super::judge::{MayAsk, Reasons, Verdict, denial, judge};
 use super::prepare::{PreparedCall, fit};
 use super::ready::ReadyCall;
-use super::record::{OpenRecord, unavailable};
+use super::record::{BeforeWork, unavailable};
 use super::resolve::ResolvedCall;
 use super::votes::{collect_votes, refuse, still_allowed};
 use crate::approvals::{binding, outcome_of_repeated, until_decided};
@@ -68,48 +68,47 @@ pub(super) enum Decision {
 /// the tool as it was, the arguments as they were, or as a person had edited them.
 pub(super) fn permitted_before(
     prepared: PreparedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> ControlFlow<PermittedCall, PreparedCall> {
-    let Some((_, earlier)) = record.cut_short() else { return ControlFlow::Continue(prepared) };
+    let Some((_, earlier)) = record.subject.cut_short() else { return ControlFlow::Continue(prepared) };
     let ResolvedCall { tool, call } = &prepared.0;
     let Some(started) = earlier.started.as_ref() else { return ControlFlow::Continue(prepared) };
     let arguments = parse(&started.arguments);
     let edited = started.grant.as_ref().and_then(|grant| grant.asked.as_ref());
     let same = arguments == call.arguments
-        || edited.is_some_and(|asked| *asked == binding(tool, call, record.part()));
+        || edited.is_some_and(|asked| *asked == binding(tool, call, record.subject.part()));
     if started.digest != *tool.digest() || started.withheld || !same {
         return ControlFlow::Continue(prepared);
     }
     let ResolvedCall { tool, mut call } = prepared.0;
     if arguments != call.arguments {
-        record.keep_arguments(&arguments);
+        record.arguments.keep(&arguments);
         call.arguments = arguments;
     }
-    record.ballot().add(Vote::new(VoteSource::Earlier, Stance::Allow));
+    record.ballot.add(Vote::new(VoteSource::Earlier, Stance::Allow));
     ControlFlow::Break(PermittedCall { tool, call, grant: None })
 }
 
 pub(super) async fn decide(
     parts: &Arc<Parts>,
     ready: ReadyCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
     let never_ask = collect_votes(parts, &tool, &call, record).await?;
-    let reasons = match judge(record.votes(), MayAsk::Yes) {
+    let reasons = match judge(record.ballot.votes(), MayAsk::Yes) {
         Verdict::Deny(vote) => return Err(denial(&vote)),
         Verdict::Allow => None,
         Verdict::Ask(reasons) => Some(reasons),
     };
-    record.ballot().drop_waived();
-    if let Some(id) = record.origin().approval() {
+    record.ballot.drop_waived();
+    if let Some(id) = record.subject.origin().approval() {
         return Box::pin(use_up(parts, tool, call, id, record)).await;
     }
-    if tool.is_composed() && record.origin().is_outside() {
+    if tool.is_composed() && record.subject.origin().is_outside() {
         let outer = binding(&tool, &call, None);
-        let known = outcome_of_repeated(parts, &call, outer, record.received_at()).await;
+        let known = outcome_of_repeated(parts, &call, outer, record.subject.received_at()).await;
         if let Some(known) = known.map_err(unavailable)? {
-            record.replays(known.call_id);
             return Ok(Decision::Known(Box::new(known)));
         }
     }
@@ -127,20 +126,20 @@ async fn ask(
     call: Box<Call>,
     reasons: Reasons,
     never_ask: Option<Vote>,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     if !reasons.asks_each_time()
         && let Some(rule_id) = allowed_by_rule(parts, &tool, &call).await?
     {
-        record.tell_step(StepKind::RuleUsed { rule_id });
+        record.subject.tell_step(StepKind::RuleUsed { rule_id });
         let by = format!("approval rule {rule_id}");
-        record.ballot().add(Vote::named(VoteSource::Person, by, Stance::Allow));
+        record.ballot.add(Vote::named(VoteSource::Person, by, Stance::Allow));
     }
     let may_ask = never_ask.as_ref().map_or(MayAsk::Yes, MayAsk::No);
-    let reasons = match judge(record.votes(), may_ask) {
+    let reasons = match judge(record.ballot.votes(), may_ask) {
         Verdict::Ask(reasons) => reasons,
         Verdict::Allow => return Ok(Decision::Allow(PermittedCall { tool, call, grant: None })),
-        Verdict::Deny(vote) => return Err(refuse(vote, record)),
+        Verdict::Deny(vote) => return Err(refuse(vote, record.ballot)),
     };
     let (tool, call) = match ask_hooks(parts, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
@@ -151,7 +150,7 @@ async fn ask(
         ControlFlow::Continue(unanswered) => unanswered,
     };
     // What the run did so far must be on disk before something that may take days.
-    record.settle_run().await?;
+    record.subject.settle_run().await?;
     let until = call.approval_wait.map(|wait| Instant::now() + wait);
     let mut question = question(parts, &tool, &call, reasons, record).await;
     loop {
@@ -176,7 +175,7 @@ async fn ask(
         };
         // Whoever wants to be asked once more has been.
         question.insist = false;
-        let (call_id, approval_id) = (record.call_id(), approval.id);
+        let (call_id, approval_id) = (record.subject.call_id(), approval.id);
         let told = || EventKind::Pending { call_id, tool: tool.name().clone(), approval_id };
         parts.registry.bus().publish_of(&call.caller, told);
         until_decided(parts, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
@@ -198,7 +197,7 @@ async fn use_up(
     tool: Tool,
     call: Box<Call>,
     id: ApprovalId,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let found = parts.ledger.approval(id).await.map_err(unavailable)?;
     let Some(mut approval) = found else {
@@ -208,7 +207,7 @@ async fn use_up(
     if approval.state != ApprovalState::Approved {
         return Err(denied(&approval));
     }
-    if approval.binding != binding(&tool, &call, record.part()) {
+    if approval.binding != binding(&tool, &call, record.subject.part()) {
         let is_same_tool = approval.digest == *tool.digest();
         let what = if is_same_tool { "its caller, or what they may use," } else { "the tool" };
         let message = format!("this call of `{}` is not as it was approved: {what} has changed", tool.name());
@@ -224,7 +223,7 @@ async fn ask_hooks(
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
     let suggestions = suggestions(&tool, reasons.asks_each_time());
     let suggestions = suggestions.iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
@@ -241,7 +240,7 @@ async fn ask_hooks(
             if let Some(input) = updated_input {
                 call.arguments = Value::Object(input);
             }
-            still_allowed(parts, &tool, &call, record).await?;
+            still_allowed(parts, &tool, &call, record.subject, record.ballot).await?;
             sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
@@ -254,13 +253,13 @@ async fn ask_program(
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
     let Some(program) = &parts.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
     let suggestions = suggestions(&tool, reasons.asks_each_time());
-    let call_id = record.call_id().to_string();
+    let call_id = record.subject.call_id().to_string();
     let question = PermissionQuestion::new(&tool, &call, call_id, &reasons.all(), suggestions);
     let asked = program.can_use_tool(Arc::new(question));
     let answer = tokio::select! {
@@ -272,27 +271,26 @@ async fn ask_program(
     // A program that breaks denies.
     let answer = match answer {
         Ok(Ok(Ok(answer))) => answer,
-        Ok(Ok(Err(why))) => return Err(refuse(program_denies(format!("it failed: {why}")), record)),
-        Ok(Err(_panicked)) => return Err(refuse(program_denies("it broke"), record)),
-        Err(_late) => return Err(refuse(program_denies("it did not answer in time"), record)),
+        Ok(Ok(Err(why))) => return Err(refuse(program_denies(format!("it failed: {why}")), record.ballot)),
+        Ok(Err(_panicked)) => return Err(refuse(program_denies("it broke"), record.ballot)),
+        Err(_late) => return Err(refuse(program_denies("it did not answer in time"), record.ballot)),
     };
     match answer {
         None => Ok(ControlFlow::Continue((tool, call))),
-        Some(PermissionResult::Deny { message, .. }) => Err(refuse(program_denies(message), record)),
+        Some(PermissionResult::Deny { message, .. }) => Err(refuse(program_denies(message), record.ballot)),
         Some(PermissionResult::Allow { updated_input, updated_permissions, .. }) => {
             if let Some(mut input) = updated_input.filter(|input| *input != call.arguments) {
                 fit(parts, &tool, &mut input)?;
                 call.arguments = input;
-                record.keep_arguments(&call.arguments);
-                record.changed_by("the program that was asked", &call.arguments);
+                record.arguments.change("the program that was asked", &call.arguments);
             }
             let (updates, bounded) = program.lasting().bound(updated_permissions.unwrap_or_default());
             let vote = Vote::new(VoteSource::Program, Stance::Allow);
-            record.ballot().add(match bounded {
+            record.ballot.add(match bounded {
                 Some(remark) => vote.because(remark),
                 None => vote,
             });
-            still_allowed(parts, &tool, &call, record).await?;
+            still_allowed(parts, &tool, &call, record.subject, record.ballot).await?;
             sessions::apply(parts, &call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
@@ -328,10 +326,10 @@ async fn permit(
     tool: Tool,
     call: Box<Call>,
     approval: Approval,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let permitted = permitted_by(tool, call, approval, record);
-    still_allowed(parts, &permitted.tool, &permitted.call, record).await?;
+    still_allowed(parts, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
     Ok(Decision::Allow(permitted))
 }
 
@@ -339,9 +337,9 @@ fn permitted_by(
     tool: Tool,
     mut call: Box<Call>,
     approval: Approval,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> PermittedCall {
-    record.ballot().add(Vote::named(VoteSource::Person, format!("approval {}", approval.id), Stance::Allow));
+    record.ballot.add(Vote::named(VoteSource::Person, format!("approval {}", approval.id), Stance::Allow));
     let asked = approval.binding;
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {
@@ -349,10 +347,9 @@ fn permitted_by(
         return PermittedCall { tool, call, grant: Some(Box::new(grant)) };
     };
     call.arguments = edited;
-    record.keep_arguments(&call.arguments);
-    record.edited(&call.arguments);
+    record.arguments.change("the person who approved the call", &call.arguments);
     // Made anew from what will run, and compared with what was approved when it is used up.
-    let binding = binding(&tool, &call, record.part());
+    let binding = binding(&tool, &call, record.subject.part());
     let grant = Grant { approval_id: approval.id, binding, asked: Some(asked) };
     PermittedCall { tool, call, grant: Some(Box::new(grant)) }
 }

@@ -18,7 +18,7 @@ use jiff::SignedDuration;
 use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
 
-use super::record::{OpenRecord, unavailable};
+use super::record::{CallRecorder, unavailable};
 use crate::runs::{ActiveRun, Deed, UndoState, cascade, cascade_path, undo_below};
 use crate::runtime::Parts;
 
@@ -32,7 +32,7 @@ pub(super) async fn apply(
     parts: &Arc<Parts>,
     doing: Doing,
     status: Status,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
     let Status::Done(output) = &status else { return Ok(status) };
     if output.is_failure {
@@ -40,13 +40,13 @@ pub(super) async fn apply(
         tell_failure(parts, &doing, error, record);
         return Ok(status);
     }
-    let Some(run) = record.run().cloned() else { return Ok(status) };
+    let Some(run) = record.subject.run().cloned() else { return Ok(status) };
     let mut deed = done(doing, output.value.clone(), record);
     let applied =
         if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
-    record.effects_are(reports(&deed));
+    record.work.set_effects(reports(&deed));
     // Also where an effect failed: what the tool itself did stands, and can be undone.
-    record.keep_deed(deed);
+    record.work.keep_deed(deed);
     applied.map(|()| status)
 }
 
@@ -57,7 +57,7 @@ pub(super) fn tells_failure(tool: &Tool) -> bool {
 
 /// Tells whoever is to be told that the call failed. Nothing else is changed then, and what cannot be told does not hide
 /// the failure.
-pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: &mut OpenRecord<'_>) {
+pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: &mut CallRecorder<'_>) {
     let tool = &doing.tool;
     if !tells_failure(tool) {
         return;
@@ -77,9 +77,9 @@ pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: 
             return Ok(EffectState::Skipped);
         }
         let payload = payload.as_ref().map_or_else(|| Ok(error.clone()), |payload| payload.render(&scope))?;
-        let (call_id, tool, event) = (record.call_id(), tool.name().clone(), event.clone());
+        let (call_id, tool, event) = (record.subject.call_id(), tool.name().clone(), event.clone());
         let told = || EventKind::Notification { call_id, tool, event, payload };
-        parts.registry.bus().publish_of(record.caller(), told);
+        parts.registry.bus().publish_of(record.subject.caller(), told);
         Ok(EffectState::Applied)
     };
     let report = |effect: &Effect| {
@@ -90,16 +90,21 @@ pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: 
         EffectReport { description: effect.description.clone(), state }
     };
     let reports = tool.definition().effects.iter().map(report).collect();
-    record.effects_are(reports);
+    record.work.set_effects(reports);
 }
 
 /// Keeps what a tool did whose answer is not what it promises: the call has failed, and what it did stands.
-pub(super) fn keep_undescribed(parts: &Parts, doing: Doing, error: &ToolError, record: &mut OpenRecord<'_>) {
+pub(super) fn keep_undescribed(
+    parts: &Parts,
+    doing: Doing,
+    error: &ToolError,
+    record: &mut CallRecorder<'_>,
+) {
     let told = Doing { tool: doing.tool.clone(), arguments: doing.arguments.clone() };
     let mut deed = done(doing, Value::Null, record);
     deed.withheld = true;
-    record.effects_are(reports(&deed));
-    record.keep_deed(deed);
+    record.work.set_effects(reports(&deed));
+    record.work.keep_deed(deed);
     tell_failure(parts, &told, &shown(error, record), record);
 }
 
@@ -108,7 +113,7 @@ pub(super) fn failed(
     parts: &Parts,
     doing: &Doing,
     checked: &Result<Status, ToolError>,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) {
     let error = match checked {
         Err(error) => shown(error, record),
@@ -119,16 +124,16 @@ pub(super) fn failed(
 }
 
 /// An error for whoever listens: without the call's secrets.
-fn shown(error: &ToolError, record: &OpenRecord<'_>) -> Value {
-    serde_json::to_value(record.shown_error(error)).unwrap_or_default()
+fn shown(error: &ToolError, record: &CallRecorder<'_>) -> Value {
+    serde_json::to_value(record.arguments.scrubber().error(error).get()).unwrap_or_default()
 }
 
-fn done(doing: Doing, result: Value, record: &OpenRecord<'_>) -> Deed {
+fn done(doing: Doing, result: Value, record: &CallRecorder<'_>) -> Deed {
     Deed {
-        call_id: record.call_id(),
-        run: record.part().map_or(record.call_id(), |part| part.run),
-        path: record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default(),
-        caller: Arc::clone(record.caller()),
+        call_id: record.subject.call_id(),
+        run: record.subject.part().map_or(record.subject.call_id(), |part| part.run),
+        path: record.subject.part().map(|part| Arc::clone(&part.path)).unwrap_or_default(),
+        caller: Arc::clone(record.subject.caller()),
         effects: vec![EffectState::NotReached; doing.tool.definition().effects.len()],
         notes: Default::default(),
         tool: doing.tool,
@@ -143,11 +148,11 @@ async fn apply_all(
     parts: &Arc<Parts>,
     run: &Arc<ActiveRun>,
     deed: &mut Deed,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<(), ToolError> {
     let tool = deed.tool.clone();
     take_up(deed, record);
-    record.executed().await?;
+    record.announce_answer().await?;
     for (index, effect) in tool.definition().effects.iter().enumerate() {
         if !effect.after_success() {
             deed.effects[index] = EffectState::Skipped;
@@ -165,7 +170,7 @@ async fn apply_all(
                     continue;
                 }
                 Err(error) if run.is_halted() => {
-                    record.suspend();
+                    record.work.suspend();
                     return Err(error);
                 }
                 Err(error) => {
@@ -178,7 +183,7 @@ async fn apply_all(
         };
         roll_back(parts, run, deed).await;
         if run.is_halted() {
-            record.suspend();
+            record.work.suspend();
         }
         return Err(effect_failed(deed, effect, &failed));
     }
@@ -186,8 +191,8 @@ async fn apply_all(
 }
 
 /// What had become of the effects before the run was cut short.
-fn take_up(deed: &mut Deed, record: &OpenRecord<'_>) {
-    let Some((_, earlier)) = record.cut_short() else { return };
+fn take_up(deed: &mut Deed, record: &CallRecorder<'_>) {
+    let Some((_, earlier)) = record.subject.cut_short() else { return };
     for (index, (kind, value)) in &earlier.effects {
         let state = usize::try_from(*index).ok().and_then(|index| deed.effects.get_mut(index));
         let (Some(state), Some(known)) = (state, EffectState::after(kind)) else { continue };

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::PermittedCall;
 use super::effects::Doing;
-use super::record::OpenRecord;
+use super::record::CallRecorder;
 use crate::approvals::binding;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
@@ -54,29 +54,29 @@ pub(super) struct Answer {
 pub(super) async fn execute(
     parts: &Arc<Parts>,
     permitted: PermittedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Executed, ToolError> {
     let (tool, mut call, grant) = permitted.into_parts();
-    record.granted(grant);
+    record.gate.set_grant(grant);
     parts.pulse.call();
-    if let Some(until) = record.origin().until() {
+    if let Some(until) = record.subject.origin().until() {
         let left = until.saturating_duration_since(record.since().into_std());
         call.timeout = Some(call.timeout.map_or(left, |asked| asked.min(left)));
     }
     let deadline = record.since() + timeout(parts, &tool, &call);
     let cancelled = call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());
     // What became of a call that had started must be found out, wanted or not.
-    if cancelled && record.cut_short().is_none() {
+    if cancelled && record.subject.cut_short().is_none() {
         return Err(attempt::cancelled());
     }
     if let Some(by) = parts.stop.is_over()
-        && record.run().is_none()
+        && record.subject.run().is_none()
     {
         return Err(stop::refused(by));
     }
     join_run(parts, &tool, &mut call, record);
     bind_run(&tool, &call, record);
-    let taken_up = if record.cut_short().is_some() {
+    let taken_up = if record.subject.cut_short().is_some() {
         let token = call.cancellation.clone();
         let context = context(parts, &tool, &call, token, 1, record, deadline);
         Box::pin(take_up::take_up(parts, &tool, &call, context, record)).await?
@@ -96,9 +96,9 @@ pub(super) async fn execute(
             if !tool.is_composed() {
                 // A person's word that it did not happen is good for this one time: that it is used
                 // must be on disk first.
-                record.settle_run().await?;
+                record.subject.settle_run().await?;
             }
-            record.owes(None);
+            record.work.owe(None);
             run(parts, &tool, call, deadline, record).await
         }
         TakeUp::Start => {
@@ -111,7 +111,7 @@ pub(super) async fn execute(
                 Start::Replay(status) => return Ok(Executed::Replayed(status)),
             }
             let timeout = call.timeout;
-            record.owes(held);
+            record.work.owe(held);
             let result = run(parts, &tool, call, deadline, record).await;
             admitted.ended(parts, &tool, timeout, &result);
             result
@@ -122,35 +122,38 @@ pub(super) async fn execute(
 }
 
 /// A call that changes something or is made of others is a run, or a part of one.
-fn join_run(parts: &Arc<Parts>, tool: &Tool, call: &mut Call, record: &mut OpenRecord<'_>) {
+fn join_run(parts: &Arc<Parts>, tool: &Tool, call: &mut Call, record: &mut CallRecorder<'_>) {
     let definition = tool.definition();
     let is_run = definition.changes_world() || tool.is_composed() || !definition.effects.is_empty();
-    if record.run().is_none() && is_run {
+    if record.subject.run().is_none() && is_run {
         let token = call.cancellation.take().map_or_else(CancellationToken::new, |token| token.child_token());
         record.begin_run(token, tool);
         Watch::begin(parts);
     }
-    if record.part().is_none()
-        && let Some(run) = record.run()
+    if record.subject.part().is_none()
+        && let Some(run) = record.subject.run()
     {
         call.cancellation = Some(run.cancellation.clone());
     }
 }
 
 /// Questions about the parts of a call say which call it is, so that whoever makes it again finds its run.
-fn bind_run(tool: &Tool, call: &Call, record: &OpenRecord<'_>) {
-    let Some(run) = record.run().filter(|_| tool.is_composed() && record.part().is_none()) else { return };
+fn bind_run(tool: &Tool, call: &Call, record: &CallRecorder<'_>) {
+    let Some(run) = record.subject.run().filter(|_| tool.is_composed() && record.subject.part().is_none())
+    else {
+        return;
+    };
     // A person may have edited the arguments: the call is made again with those that were asked for.
-    let before = record.cut_short().and_then(|(_, earlier)| earlier.started.as_ref()?.grant.as_ref());
-    let asked = before.or(record.grant()).and_then(|grant| grant.asked.clone());
+    let before = record.subject.cut_short().and_then(|(_, earlier)| earlier.started.as_ref()?.grant.as_ref());
+    let asked = before.or(record.gate.grant()).and_then(|grant| grant.asked.clone());
     run.is_of(asked.unwrap_or_else(|| binding(tool, call, None)));
 }
 
 /// Whether what was asked will be needed after the tool has answered.
-fn needs_deed(tool: &Tool, record: &OpenRecord<'_>) -> bool {
+fn needs_deed(tool: &Tool, record: &CallRecorder<'_>) -> bool {
     let definition = tool.definition();
     !definition.effects.is_empty()
-        || (record.part().is_some() && definition.changes_world() && !tool.is_composed())
+        || (record.subject.part().is_some() && definition.changes_world() && !tool.is_composed())
 }
 
 /// Runs the tool, and undoes its parts where they are made to stand or fall together.
@@ -159,7 +162,7 @@ async fn run(
     tool: &Tool,
     mut call: Box<Call>,
     deadline: Instant,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Value, ToolError> {
     let error = match attempts(parts, tool, &mut call, deadline, record).await {
         Ok(value) => return Ok(value),
@@ -168,7 +171,7 @@ async fn run(
     if !tool.is_composed() {
         return doubt::clear_up(parts, tool, &call, error, record).await;
     }
-    match record.run().filter(|run| !run.is_halted()).cloned() {
+    match record.subject.run().filter(|run| !run.is_halted()).cloned() {
         // Rare and large, so on the heap.
         Some(run) => Err(Box::pin(fail(parts, tool, &run, error, record)).await),
         None => Err(error),
@@ -181,9 +184,9 @@ async fn fail(
     tool: &Tool,
     run: &Arc<ActiveRun>,
     error: ToolError,
-    record: &OpenRecord<'_>,
+    record: &CallRecorder<'_>,
 ) -> ToolError {
-    let path = record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
+    let path = record.subject.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
     // This time it may have failed before it came to a part that it had started before a crash.
     find_out(parts, run, &path, Unknown::Ask).await;
     if run.is_halted() {
@@ -215,8 +218,8 @@ fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
     call.timeout.map_or(allowed, |asked| asked.min(allowed))
 }
 
-fn host(parts: &Arc<Parts>, tool: &Tool, record: &OpenRecord<'_>) -> Arc<dyn Host> {
-    match record.run() {
+fn host(parts: &Arc<Parts>, tool: &Tool, record: &CallRecorder<'_>) -> Arc<dyn Host> {
+    match record.subject.run() {
         Some(run) if tool.is_composed() => Arc::new(ComposedHost::new(parts, run)),
         Some(_) | None => Arc::clone(parts) as _,
     }
@@ -228,19 +231,19 @@ fn context(
     call: &Call,
     token: Option<CancellationToken>,
     attempt: u32,
-    record: &OpenRecord<'_>,
+    record: &CallRecorder<'_>,
     deadline: Instant,
 ) -> Context {
     Context::from(ContextParts {
-        call_id: record.call_id(),
+        call_id: record.subject.call_id(),
         tool: tool.name().clone(),
         caller: Arc::clone(&call.caller),
         deadline: deadline.into_std(),
         attempt,
         idempotency_key: call.idempotency_key.clone(),
         has_own_key: tool.definition().changes_world(),
-        part: record.part().cloned(),
-        degraded: record.degraded(),
+        part: record.subject.part().cloned(),
+        degraded: record.messages.degraded().cloned(),
         host: Some(host(parts, tool, record)),
         client: call.client.as_ref().map(|client| hooked(parts, tool, call, client)),
         cancellation: token,
@@ -252,7 +255,7 @@ async fn attempts(
     tool: &Tool,
     call: &mut Call,
     deadline: Instant,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Value, ToolError> {
     let retries_max = tool.definition().retry.retries_max;
     let mut number = 1;
@@ -267,11 +270,12 @@ async fn attempts(
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        let Some(wait) = repeat::wait(parts, tool, &error, number, record.last_attempt(), deadline) else {
+        let Some(wait) = repeat::wait(parts, tool, &error, number, record.work.attempts().last(), deadline)
+        else {
             return Err(error);
         };
         if tool.definition().changes_world() {
-            record.append_step(StepKind::Attempted { number, code: error.code() });
+            record.subject.append_step(StepKind::Attempted { number, code: error.code() });
         }
         attempt::wait_or_cancel(parts, wait, call).await?;
         number += 1;
@@ -283,11 +287,11 @@ pub(super) async fn undo(
     parts: &Arc<Parts>,
     tool: Tool,
     undoing: Undoing,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    if record.cut_short().is_some() {
-        record.hold_step(StepKind::Resumed);
-        record.claimed(undoing.claim());
+    if record.subject.cut_short().is_some() {
+        record.subject.hold_step(StepKind::Resumed);
+        record.claim(undoing.claim());
     } else {
         record.begin_run(CancellationToken::new(), &tool);
         let deadline = record.since() + time_allowed(parts, &tool);
@@ -295,7 +299,7 @@ pub(super) async fn undo(
             return Ok(status);
         }
     }
-    let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
+    let Some(run) = record.subject.run().cloned() else { return Err(attempt::cancelled()) };
     run.resumes();
     // The calls that undo are parts too, of this run and of one that was rolled back, and nothing that is
     // left to be undone.

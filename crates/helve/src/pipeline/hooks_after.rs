@@ -9,10 +9,10 @@ use helve_core::{Call, ErrorCode, Output, Source, Stage, Stance, Status, Tool, T
 use serde_json::{Value, json};
 
 use super::execute::Answer;
-use super::hooks_before::{listening, of_call, without_secrets};
+use super::hooks_before::{listening, of_call};
 use super::origin::Origin;
 use super::prepare::fit;
-use super::record::OpenRecord;
+use super::record::{CallRecorder, ResultRecord};
 use super::{check_output, decide::PermittedCall};
 use crate::hooks::{Fired, Listed};
 use crate::runtime::Parts;
@@ -44,10 +44,10 @@ impl Watched {
         self: Box<Self>,
         parts: &Arc<Parts>,
         result: Result<Status, ToolError>,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) -> Result<Status, ToolError> {
         match result {
-            _ if record.is_replay() => result,
+            _ if record.work.is_replay() => result,
             Ok(Status::Done(output)) if !output.is_failure => {
                 let Some(hooks) = self.answered.clone() else { return Ok(Status::Done(output)) };
                 record.enter(Stage::HooksAfter);
@@ -59,7 +59,7 @@ impl Watched {
                 self.tell_failure(parts, error, false, record).await;
                 Ok(Status::Done(output))
             }
-            Err(error) if record.last_attempt().is_some() => {
+            Err(error) if !record.work.attempts().is_empty() => {
                 let cancelled = error.code() == ErrorCode::Cancelled;
                 self.tell_failure(parts, error.message().to_owned(), cancelled, record).await;
                 Err(error)
@@ -74,13 +74,13 @@ impl Watched {
         parts: &Arc<Parts>,
         hooks: &[Listed],
         output: Output,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) -> Result<Status, ToolError> {
-        let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, record);
+        let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, &record.subject);
         of.more.push(("tool_response", output.value.clone()));
         // What MCP clients get beside it is shown too, or it would pass hooks by.
-        if record.attached_more_than(&output.value) {
-            of.more.extend(attached(record));
+        if record.result.attached_more_than(&output.value, Some(&self.tool)) {
+            of.more.extend(attached(&record.result));
         }
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: whoever takes the call back now changes nothing about that.
@@ -88,23 +88,23 @@ impl Watched {
         tell(&fired, record);
         if let Some((by, failure)) = fired.blocking_failures().next() {
             // The operator wants no result to pass that this hook has not seen.
-            record.attach(None);
-            let why = without_secrets(record, &format!("{by} failed: {failure}"));
-            return Err(self.withheld(&why));
+            record.result.attach(None);
+            let why = record.arguments.scrubber().text(format!("{by} failed: {failure}"));
+            return Err(self.withheld(why.get()));
         }
         let is_served = self.tool.definition().source == Source::Mcp;
         let replaced = fired.updated_output.or(fired.updated_mcp_output.filter(|_| is_served));
         let Some(replaced) = replaced else { return Ok(Status::Done(output)) };
-        record.attach(None);
-        record.ballot().add(
+        record.result.attach(None);
+        record.gate.ballot.add(
             Vote::named(VoteSource::Hook, Arc::clone(&replaced.by), Stance::Allow)
                 .because("with another result"),
         );
-        record.note_conflicts(&fired.conflicts);
+        record.arguments.note(fired.conflicts.iter().cloned());
         let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), deed: None };
         check_output::check(parts, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
-            self.withheld(&without_secrets(record, &why))
+            self.withheld(record.arguments.scrubber().text(why).get())
         })
     }
 
@@ -113,13 +113,13 @@ impl Watched {
         parts: &Arc<Parts>,
         error: String,
         is_interrupt: bool,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) {
         let Some(hooks) = self.failed.clone() else { return };
         record.enter(Stage::HooksAfter);
-        let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, record);
+        let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, &record.subject);
         of.more.push(("error", error.into()));
-        of.more.extend(attached(record));
+        of.more.extend(attached(&record.result));
         of.more.push(("is_interrupt", is_interrupt.into()));
         of.more.push(("duration_ms", self.duration_ms()));
         // Whoever took the call back does not wait, and gets to hear nothing.
@@ -144,15 +144,16 @@ impl Watched {
 }
 
 /// What the tool attached to its answer, as hooks are told of it.
-fn attached(record: &OpenRecord<'_>) -> Option<(&'static str, Value)> {
-    let content = record.attached()?;
+fn attached(result: &ResultRecord) -> Option<(&'static str, Value)> {
+    let content = result.attached()?;
     Some(("tool_content", serde_json::from_str(content.get()).unwrap_or_default()))
 }
 
 /// What hooks say after the fact reaches the model beside the result, and the user.
-fn tell(fired: &Fired, record: &mut OpenRecord<'_>) {
-    record.tell(fired.for_model());
-    record.tell_user(fired.for_user());
+fn tell(fired: &Fired, record: &mut CallRecorder<'_>) {
+    let scrubber = record.arguments.scrubber();
+    record.messages.tell_model(fired.for_model(), scrubber);
+    record.messages.tell_user(fired.for_user(), scrubber);
 }
 
 /// Arguments of a call that may be denied, where hooks want to know of that.
@@ -173,19 +174,19 @@ impl Denial {
         mut self: Box<Self>,
         parts: &Arc<Parts>,
         error: ToolError,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) -> ToolError {
         let is_gate = matches!(
             error.code(),
             ErrorCode::NotAuthorized | ErrorCode::PermissionDenied | ErrorCode::ApprovalDenied
         );
-        let Some(tool) = record.tool().cloned().filter(|_| is_gate) else { return error };
+        let Some(tool) = record.subject.tool().cloned().filter(|_| is_gate) else { return error };
         // Nothing that does not fit the tool is shown to a hook.
         let limits = helve_core::json::check(&self.call.arguments, parts.settings.arguments);
         if limits.is_err() || fit(parts, &tool, &mut self.call.arguments).is_err() {
             return error;
         }
-        let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, record);
+        let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, &record.subject);
         of.more.push(("reason", error.message().into()));
         let Ok(Some(fired)) = of.fire(parts, &self.hooks, self.call.cancellation.as_ref()).await else {
             return error;

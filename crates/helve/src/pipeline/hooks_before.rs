@@ -9,13 +9,12 @@ use std::sync::Arc;
 
 use helve_core::hook::{HookEvent, OnFailure, PermissionAnswer, PermissionDecision};
 use helve_core::json::check as check_limits;
-use helve_core::schema::redact::scrub;
-use helve_core::{Call, ErrorCode, Stage, Stance, Tool, ToolError, Vote, VoteSource};
+use helve_core::{Call, ErrorCode, Stance, Tool, ToolError, Vote, VoteSource};
 use serde_json::{Map, Value};
 
 use super::origin::Origin;
 use super::prepare::{PreparedCall, fit};
-use super::record::OpenRecord;
+use super::record::{ArgumentsRecord, BeforeWork, Subject};
 use super::resolve::ResolvedCall;
 use crate::hooks::{Answered, Fired, Listed, OfCall, Said};
 use crate::runtime::Parts;
@@ -38,28 +37,27 @@ pub(super) async fn ask(
     parts: &Arc<Parts>,
     hooks: Arc<[Listed]>,
     prepared: PreparedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<PreparedCall, ToolError> {
-    record.enter(Stage::HooksBefore);
     let ResolvedCall { tool, mut call } = prepared.0;
-    let of = of_call(HookEvent::PreToolUse, &tool, &call, record);
+    let of = of_call(HookEvent::PreToolUse, &tool, &call, record.subject);
     let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(PreparedCall(ResolvedCall { tool, call })) };
     for answered in &fired.answers {
         cast(answered, record);
     }
-    record.tell(fired.context.iter().cloned());
-    record.tell_user(fired.for_user());
+    record.messages.tell_model(fired.context.iter().cloned(), record.arguments.scrubber());
+    record.messages.tell_user(fired.for_user(), record.arguments.scrubber());
     if let Some(why) = fired.refusal() {
-        return Err(denied(&tool, &fired, &without_secrets(record, why)));
+        return Err(denied(&tool, &fired, record.arguments.scrubber().text(why).get()));
     }
     // What a person has approved is what hooks had made of it then.
-    let is_approved = record.origin().approval().is_some();
+    let is_approved = record.subject.origin().approval().is_some();
     if let Some(updated) = fired.updated_input.filter(|_| !is_approved) {
-        let arguments = refit(parts, &tool, updated.what, record).map_err(|why| {
+        let arguments = refit(parts, &tool, updated.what, record.arguments).map_err(|why| {
             no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
         })?;
-        record.rewritten(&updated.by, &arguments, &fired.conflicts);
+        record.arguments.rewrite(&updated.by, &arguments, &fired.conflicts);
         call.arguments = arguments;
     }
     Ok(PreparedCall(ResolvedCall { tool, call }))
@@ -72,18 +70,18 @@ pub(super) async fn permission_request(
     tool: &Tool,
     call: &Call,
     suggestions: Vec<Value>,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<PermissionAnswer>, ToolError> {
-    let Some(hooks) = listening(parts, &HookEvent::PermissionRequest, call, record.origin()) else {
+    let Some(hooks) = listening(parts, &HookEvent::PermissionRequest, call, record.subject.origin()) else {
         return Ok(None);
     };
-    let mut of = of_call(HookEvent::PermissionRequest, tool, call, record);
+    let mut of = of_call(HookEvent::PermissionRequest, tool, call, record.subject);
     if !suggestions.is_empty() {
         of.more.push(("permission_suggestions", Value::Array(suggestions)));
     }
     let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(None) };
-    record.tell_user(fired.for_user());
+    record.messages.tell_user(fired.for_user(), record.arguments.scrubber());
     let answer = match (&fired.stopped, fired.permission) {
         (Some(Said { by, what }), _) => {
             let answer = PermissionAnswer::Deny { message: Some(what.clone()), interrupt: Some(true) };
@@ -96,26 +94,26 @@ pub(super) async fn permission_request(
     let bounded = (!fired.bounded.is_empty()).then(|| fired.bounded.join("; "));
     let answer = match answer {
         PermissionAnswer::Deny { message, interrupt } => {
-            let message = message.map(|text| without_secrets(record, &text));
-            record.ballot().add(vote(&by, Stance::Deny, message.clone()));
+            let message = message.map(|text| record.arguments.scrubber().text(text).into_inner());
+            record.ballot.add(vote(&by, Stance::Deny, message.clone()));
             PermissionAnswer::Deny { message, interrupt }
         }
         PermissionAnswer::Allow { updated_input: None, updated_permissions } => {
-            record.ballot().add(vote(&by, Stance::Allow, bounded));
+            record.ballot.add(vote(&by, Stance::Allow, bounded));
             PermissionAnswer::Allow { updated_input: None, updated_permissions }
         }
         PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
-            match refit(parts, tool, input, record) {
+            match refit(parts, tool, input, record.arguments) {
                 Ok(arguments) => {
                     let why = ["with other arguments".to_owned()].into_iter().chain(bounded);
-                    record.ballot().add(vote(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
-                    record.rewritten(&by, &arguments, &fired.conflicts);
+                    record.ballot.add(vote(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
+                    record.arguments.rewrite(&by, &arguments, &fired.conflicts);
                     let updated_input = arguments.as_object().cloned();
                     PermissionAnswer::Allow { updated_input, updated_permissions }
                 }
                 Err(why) => {
                     let message = format!("it changed the arguments to what does not fit: {why}");
-                    record.ballot().add(vote(&by, Stance::Deny, Some(message.clone())));
+                    record.ballot.add(vote(&by, Stance::Deny, Some(message.clone())));
                     PermissionAnswer::Deny { message: Some(message), interrupt: None }
                 }
             }
@@ -128,20 +126,20 @@ pub(super) fn of_call<'a>(
     event: HookEvent,
     tool: &'a Tool,
     call: &'a Call,
-    record: &OpenRecord<'_>,
+    subject: &Subject<'_>,
 ) -> OfCall<'a> {
     OfCall {
         event,
         tool,
         arguments: &call.arguments,
         caller: &call.caller,
-        call_id: record.call_id(),
+        call_id: subject.call_id(),
         more: Vec::new(),
     }
 }
 
 /// Adds a hook's vote on whether the call runs, where it has one.
-fn cast(answered: &Answered, record: &mut OpenRecord<'_>) {
+fn cast(answered: &Answered, record: &mut BeforeWork<'_, '_>) {
     let (stance, why) = match &answered.result {
         Ok(output) if output.is_async() => return,
         Ok(output) if output.goes_on == Some(false) => {
@@ -161,8 +159,8 @@ fn cast(answered: &Answered, record: &mut OpenRecord<'_>) {
         }
         Err(_) => return,
     };
-    let why = why.map(|why| without_secrets(record, &why));
-    record.ballot().add(vote(&answered.by, stance, why));
+    let why = why.map(|why| record.arguments.scrubber().text(why).into_inner());
+    record.ballot.add(vote(&answered.by, stance, why));
 }
 
 fn vote(by: &Arc<str>, stance: Stance, why: Option<String>) -> Vote {
@@ -178,24 +176,17 @@ fn refit(
     parts: &Parts,
     tool: &Tool,
     updated: Map<String, Value>,
-    record: &mut OpenRecord<'_>,
+    record: &mut ArgumentsRecord<'_>,
 ) -> Result<Value, String> {
     let mut arguments = Value::Object(updated);
     check_limits(&arguments, parts.settings.arguments).map_err(|error| error.to_string())?;
     match fit(parts, tool, &mut arguments) {
         Ok(repairs) => {
-            record.mended(repairs);
+            record.add_repairs(repairs);
             Ok(arguments)
         }
-        Err(error) => Err(without_secrets(record, error.message())),
+        Err(error) => Err(record.scrubber().text(error.message()).into_inner()),
     }
-}
-
-/// What hooks say may repeat what they were told, and they are told everything.
-pub(super) fn without_secrets(record: &OpenRecord<'_>, text: &str) -> String {
-    let mut value = Value::String(text.to_owned());
-    scrub(&mut value, record.secrets());
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn denied(tool: &Tool, fired: &Fired, why: &str) -> ToolError {

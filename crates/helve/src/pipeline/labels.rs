@@ -11,7 +11,7 @@ use helve_core::session::{SessionChange, SessionState};
 use helve_core::{CallId, ErrorCode, Facet, Outcome, SendsTo, Source, Stage, Status, Tool, ToolError};
 use serde_json::Value;
 
-use super::record::{OpenRecord, unavailable};
+use super::record::{ResultRecord, Subject, unavailable};
 use crate::runtime::Parts;
 use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 
@@ -19,21 +19,21 @@ use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 pub(super) async fn vote(
     parts: &Parts,
     tool: &Tool,
-    record: &OpenRecord<'_>,
+    subject: &Subject<'_>,
 ) -> Result<Option<Vote>, ToolError> {
     let settings = &parts.settings.labels;
-    if !settings.holds_for(record.caller()) || tool.is_composed() {
+    if !settings.holds_for(subject.caller()) || tool.is_composed() {
         return Ok(None);
     }
     let definition = tool.definition();
     let has = |facet| settings.has_facet(definition, facet);
     let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
-    let carrier = carrier(parts, record);
+    let carrier = carrier(parts, subject);
     if !egress && !mutates && carrier.is_none() {
         return Ok(None);
     }
     // Another process may have raised it meanwhile, and this is where it matters.
-    let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let session = sessions::of(parts, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     let stance = match settings.when_met {
         WhenMet::Deny => Stance::Deny,
         WhenMet::Ask | WhenMet::Off => Stance::Ask,
@@ -73,8 +73,8 @@ fn looks_up_at_its_source(settings: &LabelSettings, tool: &Tool, session: &Sessi
 
 /// The tool that gets what this call answers while it runs, and may send it out: code with a network that
 /// calls other tools. It was judged before it knew.
-fn carrier(parts: &Parts, record: &OpenRecord<'_>) -> Option<Tool> {
-    let (run, part) = (record.run()?, record.part()?);
+fn carrier(parts: &Parts, subject: &Subject<'_>) -> Option<Tool> {
+    let (run, part) = (subject.run()?, subject.part()?);
     let sends = |tool: &Tool| parts.settings.labels.has_facet(tool.definition(), Facet::Egress);
     run.learning_of(&part.path).into_iter().find(sends)
 }
@@ -117,13 +117,13 @@ fn words(label: Label) -> &'static str {
 }
 
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
-pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
-    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
+pub(super) async fn enter(parts: &Parts, subject: &Subject<'_>, votes: &[Vote]) -> Result<(), ToolError> {
+    let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
     let brought = brought(parts, &tool);
-    let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
+    let Some(session) = raise(parts, brought, subject).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
-    let was_judged = record.votes().iter().any(|vote| vote.source == VoteSource::Labels);
-    if let Some(carrier) = carrier(parts, record).filter(|_| !was_judged)
+    let was_judged = votes.iter().any(|vote| vote.source == VoteSource::Labels);
+    if let Some(carrier) = carrier(parts, subject).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {
         let error = ToolError::new(ErrorCode::PermissionDenied, reason);
@@ -134,11 +134,7 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
 
 /// Somebody gets the outcome of a run that another session may have begun: theirs rises by all that the
 /// run's parts bring.
-pub(super) async fn enter_run(
-    parts: &Parts,
-    run: CallId,
-    record: &mut OpenRecord<'_>,
-) -> Result<(), ToolError> {
+pub(super) async fn enter_run(parts: &Parts, run: CallId, subject: &Subject<'_>) -> Result<(), ToolError> {
     let entries = parts.ledger.history(run).await.map_err(unavailable)?;
     let of_entry = |entry: &Entry| match entry {
         Entry::Started(started) => Some(Arc::clone(&started.facts.tool)),
@@ -161,7 +157,7 @@ pub(super) async fn enter_run(
     if entries.iter().any(secrets) {
         brought = brought.with(Label::Secret);
     }
-    raise(parts, brought, record).await.map(drop)
+    raise(parts, brought, subject).await.map(drop)
 }
 
 /// What a call of a tool brings into its session, as long as it keeps to its schema.
@@ -174,10 +170,10 @@ fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
 }
 
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
-pub(super) async fn brings_words(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
-    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
+pub(super) async fn brings_words(parts: &Parts, subject: &Subject<'_>) -> Result<(), ToolError> {
+    let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
     let brought = parts.settings.labels.brought_by(tool.definition());
-    raise(parts, brought, record).await.map(drop)
+    raise(parts, brought, subject).await.map(drop)
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema
@@ -185,17 +181,20 @@ pub(super) async fn brings_words(parts: &Parts, record: &mut OpenRecord<'_>) -> 
 pub(super) async fn leave(
     parts: &Parts,
     checked: Result<&Status, &ToolError>,
-    record: &mut OpenRecord<'_>,
+    subject: &Subject<'_>,
+    answer: &ResultRecord,
 ) -> Result<(), ToolError> {
     let keeps_to_its_schema = match checked {
-        Ok(Status::Done(output)) if !output.is_failure => !record.attached_more_than(&output.value),
+        Ok(Status::Done(output)) if !output.is_failure => {
+            !answer.attached_more_than(&output.value, subject.tool())
+        }
         Ok(_) | Err(_) => false,
     };
     if !keeps_to_its_schema {
-        brings_words(parts, record).await?;
+        brings_words(parts, subject).await?;
     }
-    if record.answered_secret() {
-        raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
+    if answer.is_secret() {
+        raise(parts, LabelSet::NONE.with(Label::Secret), subject).await?;
     }
     Ok(())
 }
@@ -203,9 +202,9 @@ pub(super) async fn leave(
 /// What the tool that called this one gets of its outcome. A secret is not handed to a tool that may send it
 /// out, once strangers' words are there too. That it is one shows only in the answer, when it is too late to
 /// ask: the call is done and recorded as that, so that it can be undone.
-pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, record: &OpenRecord<'_>) -> Outcome {
+pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, subject: &Subject<'_>) -> Outcome {
     if outcome.is_success()
-        && let Err(error) = keep_back(parts, record).await
+        && let Err(error) = keep_back(parts, subject).await
     {
         outcome.status = Status::Failed(error.at(Stage::Record));
         outcome.content = None;
@@ -213,12 +212,12 @@ pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, record: &Open
     outcome
 }
 
-async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolError> {
-    if !parts.settings.labels.holds_for(record.caller()) {
+async fn keep_back(parts: &Parts, subject: &Subject<'_>) -> Result<(), ToolError> {
+    if !parts.settings.labels.holds_for(subject.caller()) {
         return Ok(());
     }
-    let Some(carrier) = carrier(parts, record) else { return Ok(()) };
-    let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let Some(carrier) = carrier(parts, subject) else { return Ok(()) };
+    let session = sessions::of(parts, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     if !session.is_some_and(|session| session.labels().has_met()) {
         return Ok(());
     }
@@ -233,28 +232,28 @@ async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolErr
 async fn raise(
     parts: &Parts,
     brought: LabelSet,
-    record: &mut OpenRecord<'_>,
+    subject: &Subject<'_>,
 ) -> Result<Option<Arc<SessionState>>, ToolError> {
-    let caller = Arc::clone(record.caller());
+    let caller = Arc::clone(subject.caller());
     if brought.is_empty() || !parts.settings.labels.holds_for(&caller) {
         return Ok(None);
     }
     let known = sessions::of(parts, &caller, Fresh::known()).await.map_err(unavailable)?;
     // A label is noted once for each namespace that brought it: what may go back to one server may not
     // because another brought the same.
-    let namespace = record.tool().and_then(|tool| tool.name().namespace());
+    let namespace = subject.tool().and_then(|tool| tool.name().namespace());
     let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |known| known.labels_from(namespace)));
     let fades = |session: &SessionState| sessions::fades(parts, &caller, session);
     if labels.is_empty() && !known.as_deref().is_some_and(fades) {
         return Ok(None);
     }
-    let tool = record.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
-    let taint = Taint { labels: brought, tool, call_id: record.call_id(), at: parts.clock.now() };
+    let tool = subject.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
+    let taint = Taint { labels: brought, tool, call_id: subject.call_id(), at: parts.clock.now() };
     let session = sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
     if labels.is_empty() {
         return Ok(None);
     }
-    record.tell_step(StepKind::Labelled { labels });
+    subject.tell_step(StepKind::Labelled { labels });
     Ok(Some(session))
 }
 

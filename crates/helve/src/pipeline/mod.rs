@@ -38,15 +38,16 @@ use decide::{Decision, PermittedCall};
 pub(crate) use effects::{guarded, roll_back};
 pub(crate) use execute::{have_answered, may_be_asked, may_be_at_work, recall_started as recall};
 pub(crate) use origin::{Origin, PartOf};
+use prepare::PreparedCall;
 use ready::Readiness;
 pub(crate) use ready::report;
-use record::OpenRecord;
+use record::CallRecorder;
 
 /// Runs a call and records it.
 pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, origin);
-    let denial = hooks_after::watch_denial(parts, &call, record.origin());
-    let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
+    let mut record = CallRecorder::open(parts, &call, origin);
+    let denial = hooks_after::watch_denial(parts, &call, record.subject.origin());
+    let span = tracing::debug_span!("call", id = %record.subject.call_id(), tool = %call.tool.escape_debug());
     let result = if span.is_disabled() {
         stages(parts, call, &mut record).await
     } else {
@@ -59,18 +60,18 @@ pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> 
     };
     let outcome = record.close(result).await;
     if outcome.is_success() && parts.registry.is_awaited(&outcome.tool) {
-        completed::note(parts, record.caller(), &outcome).await;
+        completed::note(parts, record.subject.caller(), &outcome).await;
     }
-    match record.answered_secret() {
-        true => Box::pin(labels::hand_over(parts, outcome, &record)).await,
+    match record.result.is_secret() {
+        true => Box::pin(labels::hand_over(parts, outcome, &record.subject)).await,
         false => outcome,
     }
 }
 
 /// Records a call that cannot be run because it could not even be read.
 pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, Origin::Outside);
-    let known = resolve::resolve(parts, Box::new(call), &mut record);
+    let mut record = CallRecorder::open(parts, &call, Origin::Outside);
+    let known = record.resolved(resolve::resolve(parts, Box::new(call), record.subject.origin()));
     record.enter(Stage::Prepare);
     // What is wrong with the arguments matters only if there is a tool for them.
     let error = match known.err() {
@@ -83,56 +84,30 @@ pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> 
 async fn stages(
     parts: &Arc<Parts>,
     call: Box<Call>,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = resolve::resolve(parts, call, record)?;
+    let resolved = record.resolved(resolve::resolve(parts, call, record.subject.origin()))?;
     record.refuse_without_journal()?;
 
     record.go_on_to(Stage::Authorize);
-    let authorized = authorize::authorize(parts, resolved, record)?;
+    let authorized = record.authorized(authorize::authorize(parts, resolved, record.subject.origin()))?;
 
     record.enter(Stage::Prepare);
-    let prepared = prepare::prepare(parts, authorized, record)?;
+    let prepared = prepare::prepare(parts, authorized, &mut record.arguments)?;
 
-    let permitted = match decide::permitted_before(prepared, record) {
+    let permitted = match decide::permitted_before(prepared, &mut record.before_work()) {
         ControlFlow::Break(permitted) => permitted,
-        ControlFlow::Continue(prepared) => {
-            let listening =
-                hooks_before::listening(parts, &HookEvent::PreToolUse, &prepared.0.call, record.origin());
-            let prepared = match listening {
-                Some(hooks) => Box::pin(hooks_before::ask(parts, hooks, prepared, record)).await?,
-                None => prepared,
-            };
-
-            record.enter(Stage::Ready);
-            let ready = match ready::ready(parts, prepared)? {
-                Readiness::Ready(ready) => {
-                    record.go_on_to(Stage::Decide);
-                    ready
-                }
-                Readiness::Conditional(call) => {
-                    let checked = Box::pin(async {
-                        record.settle_run().await?;
-                        ready::check(parts, call, record).await
-                    });
-                    let ready = checked.await?;
-                    record.enter(Stage::Decide);
-                    ready
-                }
-            };
-
-            match decide::decide(parts, ready, record).await? {
-                Decision::Allow(permitted) => permitted,
-                Decision::Ask(pending) => {
-                    record.decided(Stance::Ask);
-                    return Ok(Status::Pending(pending));
-                }
-                Decision::Known(known) => return Box::pin(known_before(parts, known, record)).await,
+        ControlFlow::Continue(prepared) => match gate(parts, prepared, record).await? {
+            Decision::Allow(permitted) => permitted,
+            Decision::Ask(pending) => {
+                record.gate.decide(Stance::Ask);
+                return Ok(Status::Pending(pending));
             }
-        }
+            Decision::Known(known) => return Box::pin(known_before(parts, known, record)).await,
+        },
     };
 
-    let watched = hooks_after::watch(parts, &permitted, record.origin());
+    let watched = hooks_after::watch(parts, &permitted, record.subject.origin());
     let result = perform(parts, permitted, record).await;
     match watched {
         Some(watched) => Box::pin(watched.tell(parts, result, record)).await,
@@ -140,15 +115,48 @@ async fn stages(
     }
 }
 
+/// From prepared arguments to the decision whether the tool runs.
+async fn gate(
+    parts: &Arc<Parts>,
+    prepared: PreparedCall,
+    record: &mut CallRecorder<'_>,
+) -> Result<Decision, ToolError> {
+    let origin = record.subject.origin();
+    let prepared = match hooks_before::listening(parts, &HookEvent::PreToolUse, &prepared.0.call, origin) {
+        Some(hooks) => {
+            record.enter(Stage::HooksBefore);
+            Box::pin(hooks_before::ask(parts, hooks, prepared, &mut record.before_work())).await?
+        }
+        None => prepared,
+    };
+
+    record.enter(Stage::Ready);
+    let ready = match ready::ready(parts, prepared)? {
+        Readiness::Ready(ready) => {
+            record.go_on_to(Stage::Decide);
+            ready
+        }
+        Readiness::Conditional(call) => {
+            let (ready, degraded) = Box::pin(ready::check(parts, call, &record.subject)).await?;
+            record.messages.set_degraded(degraded, record.arguments.scrubber());
+            record.enter(Stage::Decide);
+            ready
+        }
+    };
+
+    decide::decide(parts, ready, &mut record.before_work()).await
+}
+
 /// A call whose run waited for a person: its outcome, as if it had just ended.
 async fn known_before(
     parts: &Arc<Parts>,
     known: Box<Outcome>,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
+    record.work.set_replay(known.call_id);
     let is_over = !matches!(known.status, Status::Pending(_));
-    if is_over && parts.settings.labels.holds_for(record.caller()) {
-        labels::enter_run(parts, known.call_id, record).await?;
+    if is_over && parts.settings.labels.holds_for(record.subject.caller()) {
+        labels::enter_run(parts, known.call_id, &record.subject).await?;
     }
     match known.status {
         Status::Failed(error) => Err(error),
@@ -160,25 +168,25 @@ async fn known_before(
 async fn perform(
     parts: &Arc<Parts>,
     permitted: PermittedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    record.decided(Stance::Allow);
-    let is_labelled = parts.settings.labels.holds_for(record.caller());
+    record.gate.decide(Stance::Allow);
+    let is_labelled = parts.settings.labels.holds_for(record.subject.caller());
     if is_labelled {
-        Box::pin(labels::enter(parts, record)).await?;
+        Box::pin(labels::enter(parts, &record.subject, record.gate.ballot.votes())).await?;
     }
     record.enter(Stage::Execute);
     let mut answer = match execute::execute(parts, permitted, record).await {
         Ok(execute::Executed::Answered(answer)) => answer,
         Ok(execute::Executed::Replayed(status)) => {
             if is_labelled {
-                Box::pin(labels::leave(parts, Ok(&status), record)).await?;
+                Box::pin(labels::leave(parts, Ok(&status), &record.subject, &record.result)).await?;
             }
             return Ok(status);
         }
         Err(error) => {
             if is_labelled {
-                Box::pin(labels::brings_words(parts, record)).await?;
+                Box::pin(labels::brings_words(parts, &record.subject)).await?;
             }
             return Err(error);
         }
@@ -189,7 +197,7 @@ async fn perform(
     record.enter(Stage::CheckOutput);
     let checked = check_output::check(parts, answer, record);
     if is_labelled {
-        Box::pin(labels::leave(parts, checked.as_ref(), record)).await?;
+        Box::pin(labels::leave(parts, checked.as_ref(), &record.subject, &record.result)).await?;
     }
 
     match (deed, checked) {
@@ -218,9 +226,9 @@ pub(crate) async fn wind_up(
     run: Arc<ActiveRun>,
     error: ToolError,
 ) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, Origin::Resumed(run));
-    record.keep_unchecked_arguments(&call.arguments);
-    match resolve::resolve(parts, Box::new(call), &mut record) {
+    let mut record = CallRecorder::open(parts, &call, Origin::Resumed(run));
+    record.arguments.keep_unchecked(&call.arguments);
+    match record.resolved(resolve::resolve(parts, Box::new(call), record.subject.origin())) {
         Ok(resolved) => execute::reclaim(&resolved.tool, &resolved.call, &mut record),
         Err(_gone) => record.must_survive(),
     }
@@ -230,8 +238,8 @@ pub(crate) async fn wind_up(
 
 /// Undoes a finished run, as a call of its own.
 pub(crate) async fn undo(parts: &Arc<Parts>, call: Call, origin: Origin, undoing: Undoing) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, origin);
-    record.undoes(undoing.run);
+    let mut record = CallRecorder::open(parts, &call, origin);
+    record.set_undo_of(undoing.run);
     let result = undo_stages(parts, call, undoing, &mut record).await;
     record.close(result).await
 }
@@ -240,14 +248,14 @@ async fn undo_stages(
     parts: &Arc<Parts>,
     call: Call,
     undoing: Undoing,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = resolve::resolve(parts, Box::new(call), record)?;
+    let resolved = record.resolved(resolve::resolve(parts, Box::new(call), record.subject.origin()))?;
     record.refuse_without_journal()?;
 
     record.enter(Stage::Authorize);
-    let authorized = authorize::authorize(parts, resolved, record)?;
-    record.keep_arguments(&authorized.0.call.arguments);
+    let authorized = record.authorized(authorize::authorize(parts, resolved, record.subject.origin()))?;
+    record.arguments.keep(&authorized.0.call.arguments);
 
     record.enter(Stage::Execute);
     execute::undo(parts, authorized.0.tool, undoing, record).await

@@ -8,7 +8,7 @@ use helve_core::{ErrorCode, FieldError, Repair, Tool, ToolError};
 use serde_json::{Map, Value};
 
 use super::authorize::AuthorizedCall;
-use super::record::OpenRecord;
+use super::record::ArgumentsRecord;
 use super::resolve::ResolvedCall;
 use crate::formats::drop_absent;
 use crate::runtime::Parts;
@@ -19,10 +19,11 @@ pub(super) struct PreparedCall(pub(super) ResolvedCall);
 /// How many field errors the message itself names; all of them are in the list.
 const NAMED_MAX: usize = 3;
 
+/// Makes the arguments fit the tool's schema, or says how they do not.
 pub(super) fn prepare(
     parts: &Parts,
     authorized: AuthorizedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut ArgumentsRecord<'_>,
 ) -> Result<PreparedCall, ToolError> {
     let mut resolved = authorized.0;
     let tool = &resolved.tool;
@@ -36,12 +37,12 @@ pub(super) fn prepare(
     }
     match fit(parts, tool, arguments) {
         Ok(repairs) => {
-            record.keep_arguments(arguments);
-            record.repaired(repairs);
+            record.keep(arguments);
+            record.add_repairs(repairs);
             Ok(PreparedCall(resolved))
         }
         Err(error) => {
-            record.keep_refused_arguments(arguments);
+            record.keep_refused(arguments);
             Err(error)
         }
     }

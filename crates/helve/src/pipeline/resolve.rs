@@ -3,7 +3,7 @@
 use helve_core::{Call, Caller, ErrorCode, Tool, ToolError, ToolName};
 
 use super::authorize;
-use super::record::OpenRecord;
+use super::origin::Origin;
 use crate::runtime::Parts;
 
 /// A call whose tool is known.
@@ -15,21 +15,17 @@ pub(super) struct ResolvedCall {
 
 const NEAR_MAX: usize = 3;
 
-pub(super) fn resolve(
-    parts: &Parts,
-    call: Box<Call>,
-    record: &mut OpenRecord<'_>,
-) -> Result<ResolvedCall, ToolError> {
-    match record.origin().tool().cloned().or_else(|| parts.registry.tool(&call.tool)) {
-        Some(tool) => {
-            record.tool_is(&tool);
-            Ok(ResolvedCall { tool, call })
-        }
-        None => {
-            record.asked_for(&call.tool);
-            record.keep_unchecked_arguments(&call.arguments);
-            Err(not_found(parts, &call))
-        }
+/// A call whose tool is not known, and why.
+pub(super) struct Unresolved {
+    pub(super) call: Box<Call>,
+    pub(super) error: ToolError,
+}
+
+/// Finds the tool of a call.
+pub(super) fn resolve(parts: &Parts, call: Box<Call>, origin: &Origin) -> Result<ResolvedCall, Unresolved> {
+    match origin.tool().cloned().or_else(|| parts.registry.tool(&call.tool)) {
+        Some(tool) => Ok(ResolvedCall { tool, call }),
+        None => Err(Unresolved { error: not_found(parts, &call), call }),
     }
 }
 

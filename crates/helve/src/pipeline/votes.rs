@@ -10,7 +10,7 @@ use helve_core::{AdvisedAction, Call, LabelSet, Tool, ToolError};
 use super::judge::{self, MayAsk, Verdict, judge};
 use super::labels;
 use super::origin::Origin;
-use super::record::{OpenRecord, unavailable};
+use super::record::{BeforeWork, Subject, unavailable};
 use crate::runtime::{Asks, Parts};
 use crate::sessions::{self, Fresh};
 
@@ -53,32 +53,31 @@ pub(super) async fn collect_votes(
     parts: &Parts,
     tool: &Tool,
     call: &Call,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<Vote>, ToolError> {
-    let known = Fresh::Known(record.since().into_std());
+    let BeforeWork { subject, ballot, since, .. } = record;
+    let known = Fresh::Known(since.into_std());
     let session = sessions::of(parts, &call.caller, known).await.map_err(unavailable)?;
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
-    let (ballot, origin) = record.ballot_and_origin();
     ballot.ask(|| ended(session.as_deref()));
     ballot.ask(|| advice(call));
-    ballot.ask(|| policy(parts, tool, call, labels, origin));
+    ballot.ask(|| policy(parts, tool, call, labels, subject.origin()));
     let said = parts.permissions.said(own, tool, &call.arguments);
     ballot.ask(|| said.objection);
     if !ballot.is_denied() {
-        let met = labels::vote(parts, tool, record).await?;
-        record.ballot().ask(|| met);
+        let met = labels::vote(parts, tool, subject).await?;
+        ballot.ask(|| met);
     }
-    let ballot = record.ballot();
     ballot.ask(|| said.waiver);
     risk(parts, tool).for_each(|vote| ballot.ask(|| Some(vote)));
-    Ok(never_ask(said.never_ask, record.origin()))
+    Ok(never_ask(said.never_ask, subject.origin()))
 }
 
-/// A vote that denies the call: adds it to the record, and returns the error for whoever called.
-pub(super) fn refuse(vote: Vote, record: &mut OpenRecord<'_>) -> ToolError {
+/// Adds a vote that denies the call, and returns the error for whoever called.
+pub(super) fn refuse(vote: Vote, ballot: &mut Ballot) -> ToolError {
     let error = judge::denial(&vote);
-    record.ballot().add(vote);
+    ballot.add(vote);
     error
 }
 
@@ -88,18 +87,19 @@ pub(super) async fn still_allowed(
     parts: &Parts,
     tool: &Tool,
     call: &Call,
-    record: &mut OpenRecord<'_>,
+    subject: &Subject<'_>,
+    ballot: &mut Ballot,
 ) -> Result<(), ToolError> {
     let session = sessions::of(parts, &call.caller, Fresh::Ledger).await.map_err(unavailable)?;
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
     let said = parts.permissions.said(own, tool, &call.arguments).objection;
     let ended = ended(session.as_deref());
-    let policy = policy(parts, tool, call, labels, record.origin());
-    let met = labels::vote(parts, tool, record).await?;
+    let policy = policy(parts, tool, call, labels, subject.origin());
+    let met = labels::vote(parts, tool, subject).await?;
     let votes: Vec<_> = [ended, policy, said, met].into_iter().flatten().collect();
     match judge(&votes, MayAsk::Yes) {
-        Verdict::Deny(vote) => Err(refuse(vote, record)),
+        Verdict::Deny(vote) => Err(refuse(vote, ballot)),
         Verdict::Allow | Verdict::Ask(_) => Ok(()),
     }
 }

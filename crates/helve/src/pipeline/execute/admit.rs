@@ -6,7 +6,7 @@ use helve_core::ports::Slot;
 use helve_core::{Call, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
-use super::super::record::OpenRecord;
+use super::super::record::CallRecorder;
 use crate::limits::{Held, Pass, Verdict};
 use crate::runtime::Parts;
 
@@ -36,7 +36,7 @@ pub(super) async fn hold(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
 }
 
 /// Records what a call cost, and counts it.
-pub(super) fn charge(result: &Result<Value, ToolError>, record: &mut OpenRecord<'_>) {
+pub(super) fn charge(result: &Result<Value, ToolError>, record: &mut CallRecorder<'_>) {
     let did_nothing = matches!(result, Err(error) if error.did_nothing());
     record.pay(result.as_ref().ok(), did_nothing);
 }

@@ -15,7 +15,7 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::record::OpenRecord;
+use super::super::record::CallRecorder;
 use crate::runs::ActiveRun;
 use crate::runtime::{Parts, stop};
 
@@ -35,13 +35,13 @@ pub(super) async fn attempt(
     context: Context,
     arguments: Value,
     deadline: Instant,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Value, ToolError> {
     let started = record.attempt_begins();
-    let (result, handler) = run(parts, tool, call, &context, arguments, deadline, record.run()).await;
-    record.attach(context.attached());
-    record.charge(context.charged());
-    record.falls_short(context.shortfall().filter(|_| result.is_ok()));
+    let (result, handler) = run(parts, tool, call, &context, arguments, deadline, record.subject.run()).await;
+    record.result.attach(context.attached());
+    record.work.charge(context.charged());
+    record.result.set_shortfall(context.shortfall().filter(|_| result.is_ok()));
     let ended = Instant::now();
     let duration_us = u64::try_from((ended - started).as_micros()).unwrap_or(u64::MAX);
     let (error, handler_returned) = (result.as_ref().err(), handler == HandlerEnd::Returned);

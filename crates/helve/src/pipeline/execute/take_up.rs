@@ -10,7 +10,7 @@ use helve_core::{Call, CallId, Context, ContextParts, ErrorCode, Tool, ToolError
 use serde_json::Value;
 
 use super::super::effects::guarded;
-use super::super::record::OpenRecord;
+use super::super::record::CallRecorder;
 use crate::pipeline::{self, Origin};
 use crate::runs::{Waiting, parse};
 use crate::runtime::Parts;
@@ -33,17 +33,17 @@ pub(super) async fn take_up(
     tool: &Tool,
     call: &Call,
     context: Context,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<TakeUp, ToolError> {
-    let Some((call_id, earlier)) = record.cut_short() else { return Ok(TakeUp::Start) };
+    let Some((call_id, earlier)) = record.subject.cut_short() else { return Ok(TakeUp::Start) };
     let (executed, settled, begun_at) = (earlier.executed.clone(), earlier.settled.clone(), earlier.begun_at);
-    record.hold_step(StepKind::Resumed);
+    record.subject.hold_step(StepKind::Resumed);
     // Its parts know by themselves how far they have come.
     if tool.is_composed() {
         return Ok(TakeUp::Again);
     }
     let wait = |reason, message: String, what_to_do: String| {
-        if let Some(run) = record.run() {
+        if let Some(run) = record.subject.run() {
             run.wait_for(Waiting { reason, call_id, pending: None });
         }
         ToolError::new(ErrorCode::OutcomeUnknown, message).suggest(what_to_do)

@@ -4,25 +4,28 @@ use std::sync::Arc;
 
 use helve_core::{BoxFuture, CallId, ErrorCode, ToolError};
 
-use super::super::record::OpenRecord;
+use super::super::record::Subject;
 use super::super::resolve::ResolvedCall;
 use super::{ConditionalCall, ReadyCall};
 use crate::conditions::{Asked, ConditionReport, evaluate};
 use crate::runtime::Parts;
 
+/// Checks the preconditions. Returns the call with those that do not hold and that it can do without.
 pub(in crate::pipeline) async fn check(
     parts: &Arc<Parts>,
     conditional: ConditionalCall,
-    record: &mut OpenRecord<'_>,
-) -> Result<ReadyCall, ToolError> {
+    subject: &Subject<'_>,
+) -> Result<(ReadyCall, Vec<String>), ToolError> {
+    // What the run did so far must be on disk before something that may take its time.
+    subject.settle_run().await?;
     let resolved = conditional.0;
-    let reports = reports(parts, &resolved, record.call_id()).await?;
+    let reports = reports(parts, &resolved, subject.call_id()).await?;
     let unmet: Vec<_> = reports.iter().filter(|report| !report.holds).collect();
     if unmet.iter().any(|report| report.critical) {
         return Err(refusal(&resolved, &unmet));
     }
-    record.degrade(unmet.into_iter().map(ConditionReport::line).collect());
-    Ok(ReadyCall(resolved))
+    let degraded = unmet.into_iter().map(ConditionReport::line).collect();
+    Ok((ReadyCall(resolved), degraded))
 }
 
 /// Boxed: few calls need it, and the others should not carry its size.

@@ -1,0 +1,98 @@
+//! What the tool did: attempts, cost, effects, and what it takes to undo it.
+
+use helve_core::CallId;
+use helve_core::cost::{Amount, Cost};
+use helve_core::record::Attempt;
+use helve_core::run::EffectReport;
+
+use crate::limits::Held;
+use crate::runs::{Deed, in_doubt};
+
+/// What the tool did.
+#[derive(Default)]
+pub(in crate::pipeline) struct WorkRecord {
+    pub(super) attempts: Vec<Attempt>,
+    /// Whether the tool was stopped in the middle of its work.
+    pub(super) is_cut_off: bool,
+    /// What the tool says that it cost so far.
+    pub(super) charged: Amount,
+    /// What the call cost in all.
+    pub(super) cost: Option<Box<Cost>>,
+    /// What the call owes while its tool runs.
+    pub(super) bill: Option<Bill>,
+    /// The earlier call whose outcome this one has.
+    pub(super) replay_of: Option<CallId>,
+    pub(super) effects: Vec<EffectReport>,
+    /// Whether its effects are half applied, or half taken back, and go on when the run does.
+    pub(super) is_suspended: bool,
+    /// What it takes to undo the call.
+    pub(super) deed: Option<Deed>,
+}
+
+/// The price of a tool that runs: held until what it came to is counted.
+pub(super) struct Bill {
+    _held: Option<Held>,
+}
+
+impl WorkRecord {
+    /// Whether nobody knows if the tool had its effect.
+    pub(in crate::pipeline) fn is_in_doubt(&self) -> bool {
+        self.is_cut_off
+    }
+
+    /// Whoever was asked knows that the attempts had no effect.
+    pub(in crate::pipeline) fn settle_as_undone(&mut self) {
+        self.attempts.iter_mut().for_each(|attempt| attempt.nothing_done = attempt.code.is_some());
+        self.is_cut_off = false;
+    }
+
+    /// Whoever was asked knows that the tool had its effect.
+    pub(in crate::pipeline) fn settle_as_done(&mut self) {
+        self.is_cut_off = false;
+    }
+
+    pub(super) fn add_attempt(&mut self, attempt: Attempt) {
+        self.attempts.push(attempt);
+        self.is_cut_off = in_doubt(&self.attempts);
+    }
+
+    /// The attempts so far.
+    pub(in crate::pipeline) fn attempts(&self) -> &[Attempt] {
+        &self.attempts
+    }
+
+    /// The outcome is that of an earlier call.
+    pub(in crate::pipeline) fn set_replay(&mut self, earlier: CallId) {
+        self.replay_of = Some(earlier);
+    }
+
+    /// Whether the outcome is that of an earlier call.
+    pub(in crate::pipeline) fn is_replay(&self) -> bool {
+        self.replay_of.is_some()
+    }
+
+    /// The tool is about to run: from now on its price is due, whether somebody waits for its answer or not.
+    pub(in crate::pipeline) fn owe(&mut self, held: Option<Held>) {
+        self.bill = Some(Bill { _held: held });
+    }
+
+    /// The tool has charged so much in one attempt.
+    pub(in crate::pipeline) fn charge(&mut self, amount: Amount) {
+        self.charged = self.charged.plus(amount);
+    }
+
+    /// Its effects go on when the run does.
+    pub(in crate::pipeline) fn suspend(&mut self) {
+        self.is_suspended = true;
+    }
+
+    /// Keeps what it will take to undo the call.
+    pub(in crate::pipeline) fn keep_deed(&mut self, deed: Deed) {
+        self.deed = Some(deed);
+    }
+
+    /// Keeps what became of the effects.
+    pub(in crate::pipeline) fn set_effects(&mut self, effects: Vec<EffectReport>) {
+        self.effects = effects;
+    }
+}
