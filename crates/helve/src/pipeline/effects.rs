@@ -18,7 +18,7 @@ use jiff::SignedDuration;
 use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
 
-use super::record::{CallRecorder, unavailable};
+use super::record::{CallRecorder, error_of_run, unavailable};
 use crate::runs::{ActiveRun, Deed, UndoState, cascade, cascade_path, undo_below};
 use crate::runtime::Parts;
 
@@ -428,7 +428,7 @@ async fn note(
     error: Option<&ToolError>,
 ) -> Result<(), ToolError> {
     let mut step = deed.step(parts, kind);
-    step.payload = error.and_then(|error| to_raw_value(error).ok());
+    step.payload = error.and_then(|error| to_raw_value(error_of_run(error, run).get()).ok());
     run.commit(&*parts.ledger, Entry::Step(step)).await.map_err(unavailable)
 }
 

@@ -42,6 +42,7 @@ use prepare::PreparedCall;
 use ready::Readiness;
 pub(crate) use ready::report;
 use record::CallRecorder;
+pub(crate) use record::error_of_run;
 
 /// Runs a call and records it.
 pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> Outcome {

@@ -41,6 +41,7 @@ pub(super) use arguments::ArgumentsRecord;
 pub(super) use messages::Messages;
 use redacted::Redacted;
 pub(super) use redacted::Scrubber;
+pub(crate) use redacted::error_of_run;
 pub(super) use result::ResultRecord;
 use stopwatch::Stopwatch;
 pub(super) use subject::Subject;

@@ -13,7 +13,7 @@ use serde_json::value::to_raw_value;
 use super::active::{ActiveRun, Deed, Done, UndoState, is_below};
 use super::end::clear_up;
 use super::part::{FollowUp, part_at, undoes_below, within};
-use crate::pipeline::{guarded, roll_back};
+use crate::pipeline::{error_of_run, guarded, roll_back};
 use crate::runtime::Parts;
 
 /// Undoes the parts of a run at and below `path`. Returns whether nothing of them stands.
@@ -127,7 +127,7 @@ pub(super) async fn undo(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &Deed) 
             tracing::warn!(call_id = %deed.call_id, tool = %deed.tool.name(), %error, "a call could not be undone");
             step.kind = StepKind::UndoFailed { code: error.code() };
             run.cannot_undo(deed.call_id, error.message());
-            step.payload = to_raw_value(&error).ok();
+            step.payload = to_raw_value(error_of_run(&error, run).get()).ok();
             PartState::UndoFailed
         }
     };

@@ -89,3 +89,23 @@ impl<'p> ArgumentsRecord<'p> {
         self.add_repairs(notes.collect());
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use helve_core::schema::Redactor;
+    use serde_json::json;
+
+    #[test]
+    fn what_somebody_changes_the_arguments_to_is_told_without_secrets() {
+        let redactor = Redactor::default();
+        let mut record = ArgumentsRecord::new(Scrubber::new(&redactor, None), JsonLimits::default());
+        record.keep(&json!({ "password": "former-secret" }));
+        record.change("a person", &json!({ "to": "ada", "password": "edited-secret" }));
+        record.rewrite("a hook", &json!({ "to": "eve" }), &["another wanted edited-secret".to_owned()]);
+        let told: Vec<_> = record.repairs.get().iter().map(|repair| repair.detail.as_str()).collect();
+        assert_eq!(told.len(), 3);
+        assert!(told[0].starts_with("a person changed its arguments to {"), "{told:?}");
+        assert!(told.iter().all(|detail| !detail.contains("-secret")), "{told:?}");
+    }
+}

@@ -18,11 +18,11 @@ use crate::runs::ActiveRun;
 
 /// A value without secrets. An empty one is free to make.
 #[derive(Debug, Clone, Default)]
-pub(in crate::pipeline) struct Redacted<T>(T);
+pub(crate) struct Redacted<T>(T);
 
 impl<T> Redacted<T> {
     /// The value, to look at it.
-    pub(in crate::pipeline) fn get(&self) -> &T {
+    pub(crate) fn get(&self) -> &T {
         &self.0
     }
 
@@ -37,6 +37,20 @@ impl<T> Redacted<Vec<T>> {
     pub(super) fn append(&mut self, mut more: Self) {
         self.0.append(&mut more.0);
     }
+}
+
+/// An error as a step of a run may record it, without the secrets of all its calls.
+pub(crate) fn error_of_run(error: &ToolError, run: &ActiveRun) -> Redacted<ToolError> {
+    without_secrets(error, &run.secrets())
+}
+
+fn without_secrets(error: &ToolError, secrets: &[String]) -> Redacted<ToolError> {
+    if secrets.is_empty() {
+        return Redacted(error.clone());
+    }
+    let mut json = serde_json::to_value(error).unwrap_or_default();
+    scrub(&mut json, secrets);
+    Redacted(serde_json::from_value(json).unwrap_or_else(|_| ToolError::new(error.code(), REDACTED)))
 }
 
 /// Knows the secrets of a call, and takes them out of what is recorded.
@@ -156,12 +170,7 @@ impl<'p> Scrubber<'p> {
 
     /// An error: tools like to repeat what they were given.
     pub(in crate::pipeline) fn error(&self, error: &ToolError) -> Redacted<ToolError> {
-        if self.secrets.is_empty() {
-            return Redacted(error.clone());
-        }
-        let mut json = serde_json::to_value(error).unwrap_or_default();
-        scrub(&mut json, &self.secrets);
-        Redacted(serde_json::from_value(json).unwrap_or_else(|_| ToolError::new(error.code(), REDACTED)))
+        without_secrets(error, &self.secrets)
     }
 
     /// An outcome, as it is kept for when its idempotency key comes again.
