@@ -15,7 +15,7 @@ use super::record::BeforeWork;
 pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 use crate::sessions::{self, Fresh};
 
 /// Longest preview, in bytes.
@@ -23,13 +23,13 @@ const PREVIEW_BYTES_MAX: usize = 64 << 10;
 
 /// The question whether a call may run.
 pub(super) async fn question(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     reasons: Reasons,
     record: &BeforeWork<'_, '_>,
 ) -> Ask {
-    let (now, settings) = (parts.clock.now(), &parts.settings.approvals);
+    let (now, settings) = (engine.clock.now(), &engine.settings.approvals);
     let asks_each_time = reasons.asks_each_time();
     let mut reasons = reasons.all();
     // What an agent says of its call may repeat what it was given.
@@ -44,13 +44,13 @@ pub(super) async fn question(
     approval.caller = Arc::clone(&call.caller);
     approval.arguments = arguments.map_or_else(|| RawJson::from(RawValue::NULL.to_owned()), in_order);
     approval.withheld = withheld;
-    approval.preview = preview(parts, tool, call, record).await;
+    approval.preview = preview(engine, tool, call, record).await;
     approval.reasons = reasons;
     approval.advice =
         call.advice.as_ref().map(|advice| record.arguments.scrubber().advice(advice).into_inner());
     approval.asks_each_time = asks_each_time;
     approval.risk = tool.definition().risk;
-    approval.marks = marks(parts, tool, call).await;
+    approval.marks = marks(engine, tool, call).await;
     approval.part = record.subject.part().cloned();
     approval.outer = record.subject.part().and_then(|_| record.subject.run()?.outer().map(str::to_owned));
     approval.idempotency_key = call.idempotency_key.clone();
@@ -67,15 +67,15 @@ pub(super) async fn question(
 }
 
 /// What a person should mind.
-async fn marks(parts: &Parts, tool: &Tool, call: &Call) -> Vec<Mark> {
+async fn marks(engine: &Engine, tool: &Tool, call: &Call) -> Vec<Mark> {
     let mut marks = Mark::of(tool.definition());
-    let session = sessions::of(parts, &call.caller, Fresh::known()).await;
+    let session = sessions::of(engine, &call.caller, Fresh::known()).await;
     // Where that cannot be read the call does not run anyway.
     let labels = session.ok().flatten().map_or(LabelSet::NONE, |session| session.labels());
     if labels.has(Label::Untrusted) {
         marks.push(Mark::UntrustedSession);
     }
-    if leads_outside(&call.arguments, &parts.settings.approvals.own_domains) {
+    if leads_outside(&call.arguments, &engine.settings.approvals.own_domains) {
         marks.push(Mark::OutsideDomain);
     }
     marks
@@ -89,12 +89,12 @@ fn in_order(json: &RawJson) -> RawJson {
 /// What the tool says would happen. One that fails says that; it must not keep a person from
 /// deciding.
 async fn preview(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     record: &BeforeWork<'_, '_>,
 ) -> Option<String> {
-    let at_most = parts.settings.precondition_timeout;
+    let at_most = engine.settings.precondition_timeout;
     let deadline = std::time::Instant::now() + at_most;
     let context =
         Context::new(record.subject.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
@@ -106,7 +106,7 @@ async fn preview(
             None => Ok(None),
         }
     });
-    let text = match tokio::time::timeout(at_most, guarded(parts, preview)).await {
+    let text = match tokio::time::timeout(at_most, guarded(engine, preview)).await {
         Ok(Ok(text)) => text?,
         Ok(Err(error)) => format!("(no preview: {error})"),
         Err(_) => "(no preview: the tool took too long)".to_owned(),

@@ -27,7 +27,7 @@ use super::votes::{collect_votes, refuse, still_allowed};
 use crate::approvals::{binding, outcome_of_repeated, until_decided};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
-use crate::runtime::{Parts, stop};
+use crate::runtime::{Engine, stop};
 use crate::sessions;
 
 /// How long the program around Helve may take to answer.
@@ -90,12 +90,12 @@ pub(super) fn permitted_before(
 }
 
 pub(super) async fn decide(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     ready: ReadyCall,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
-    let never_ask = collect_votes(parts, &tool, &call, record).await?;
+    let never_ask = collect_votes(engine, &tool, &call, record).await?;
     let reasons = match judge(record.ballot.votes(), MayAsk::Yes) {
         Verdict::Deny(vote) => return Err(denial(&vote)),
         Verdict::Allow => None,
@@ -103,11 +103,11 @@ pub(super) async fn decide(
     };
     record.ballot.drop_waived();
     if let Some(id) = record.subject.origin().approval() {
-        return Box::pin(use_up(parts, tool, call, id, record)).await;
+        return Box::pin(use_up(engine, tool, call, id, record)).await;
     }
     if tool.is_composed() && record.subject.origin().is_outside() {
         let outer = binding(&tool, &call, None);
-        let known = outcome_of_repeated(parts, &call, outer, record.subject.received_at()).await;
+        let known = outcome_of_repeated(engine, &call, outer, record.subject.received_at()).await;
         if let Some(known) = known.map_err(unavailable)? {
             return Ok(Decision::Known(Box::new(known)));
         }
@@ -115,13 +115,13 @@ pub(super) async fn decide(
     match reasons {
         None => Ok(Decision::Allow(PermittedCall { tool, call, grant: None })),
         // Rare and large, so on the heap, as are conditions.
-        Some(reasons) => Box::pin(ask(parts, tool, call, reasons, never_ask, record)).await,
+        Some(reasons) => Box::pin(ask(engine, tool, call, reasons, never_ask, record)).await,
     }
 }
 
 /// Asks a person, or finds that one was asked before.
 async fn ask(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     call: Box<Call>,
     reasons: Reasons,
@@ -129,7 +129,7 @@ async fn ask(
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     if !reasons.asks_each_time()
-        && let Some(rule_id) = allowed_by_rule(parts, &tool, &call).await?
+        && let Some(rule_id) = allowed_by_rule(engine, &tool, &call).await?
     {
         record.subject.tell_step(StepKind::RuleUsed { rule_id });
         let by = format!("approval rule {rule_id}");
@@ -141,35 +141,35 @@ async fn ask(
         Verdict::Allow => return Ok(Decision::Allow(PermittedCall { tool, call, grant: None })),
         Verdict::Deny(vote) => return Err(refuse(vote, record.ballot)),
     };
-    let (tool, call) = match ask_hooks(parts, tool, call, &reasons, record).await? {
+    let (tool, call) = match ask_hooks(engine, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
-    let (tool, call) = match ask_program(parts, tool, call, &reasons, record).await? {
+    let (tool, call) = match ask_program(engine, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
     // What the run did so far must be on disk before something that may take days.
     record.subject.settle_run().await?;
     let until = call.approval_wait.map(|wait| Instant::now() + wait);
-    let mut question = question(parts, &tool, &call, reasons, record).await;
+    let mut question = question(engine, &tool, &call, reasons, record).await;
     loop {
-        question.approval.created_at = parts.clock.now();
-        let asked = parts.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
+        question.approval.created_at = engine.clock.now();
+        let asked = engine.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
         let approval = match asked {
             Asked::New(approval) => {
-                parts.bulletin.nudge();
+                engine.approval_feed.nudge();
                 approval
             }
             Asked::Standing(approval) => approval,
             Asked::Approved(approval) => {
-                return permit(parts, tool, call, approval, record).await;
+                return permit(engine, tool, call, approval, record).await;
             }
             Asked::Denied(approval) | Asked::Expired(approval) => return Err(denied(&approval)),
-            Asked::TooMany => return Err(ask::too_many(parts.settings.approvals.pending_max)),
-            Asked::ShareUsed => return Err(ask::share_used(parts.settings.approvals.pending_share)),
+            Asked::TooMany => return Err(ask::too_many(engine.settings.approvals.pending_max)),
+            Asked::ShareUsed => return Err(ask::share_used(engine.settings.approvals.pending_share)),
         };
-        let waits = |until: &Instant| Instant::now() < *until && !parts.stop.has_begun();
+        let waits = |until: &Instant| Instant::now() < *until && !engine.stop.has_begun();
         let Some(until) = until.filter(waits) else {
             return Ok(Decision::Ask(pending(&approval)));
         };
@@ -177,13 +177,13 @@ async fn ask(
         question.insist = false;
         let (call_id, approval_id) = (record.subject.call_id(), approval.id);
         let told = || EventKind::Pending { call_id, tool: tool.name().clone(), approval_id };
-        parts.registry.bus().publish_of(&call.caller, told);
-        until_decided(parts, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
+        engine.registry.bus().publish_of(&call.caller, told);
+        until_decided(engine, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
         if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
             return Err(ask::taken_back(&approval));
         }
         // Whoever took the question back does not want it put again.
-        let now = parts.ledger.approval(approval.id).await.map_err(unavailable)?;
+        let now = engine.ledger.approval(approval.id).await.map_err(unavailable)?;
         if let Some(withdrawn) = now.filter(|now| now.state == ApprovalState::Withdrawn) {
             return Err(denied(&withdrawn));
         }
@@ -193,17 +193,17 @@ async fn ask(
 /// A call that is made because it was approved uses that approval up, whether or not it would still need
 /// one: else it could be made as often as somebody comes back for it. Nobody is asked anew.
 async fn use_up(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     call: Box<Call>,
     id: ApprovalId,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
-    let found = parts.ledger.approval(id).await.map_err(unavailable)?;
+    let found = engine.ledger.approval(id).await.map_err(unavailable)?;
     let Some(mut approval) = found else {
         return Err(ToolError::new(ErrorCode::ApprovalDenied, format!("there is no approval {id}")));
     };
-    approval.state = approval.state_at(parts.clock.now());
+    approval.state = approval.state_at(engine.clock.now());
     if approval.state != ApprovalState::Approved {
         return Err(denied(&approval));
     }
@@ -214,12 +214,12 @@ async fn use_up(
         return Err(ToolError::new(ErrorCode::ApprovalExpired, message)
             .suggest("make the call again; a person is asked about it as it is now"));
     }
-    permit(parts, tool, call, approval, record).await
+    permit(engine, tool, call, approval, record).await
 }
 
 /// Lets hooks answer in place of a person, where they want to.
 async fn ask_hooks(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
@@ -227,7 +227,7 @@ async fn ask_hooks(
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
     let suggestions = suggestions(&tool, reasons.asks_each_time());
     let suggestions = suggestions.iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
-    match hooks_before::permission_request(parts, &tool, &call, suggestions, record).await? {
+    match hooks_before::permission_request(engine, &tool, &call, suggestions, record).await? {
         None => Ok(ControlFlow::Continue((tool, call))),
         Some(PermissionAnswer::Deny { message, interrupt }) => {
             let error = hooks_before::no(&tool, message.as_deref().unwrap_or("a hook gave no reason"));
@@ -240,8 +240,8 @@ async fn ask_hooks(
             if let Some(input) = updated_input {
                 call.arguments = Value::Object(input);
             }
-            still_allowed(parts, &tool, &call, record.subject, record.ballot).await?;
-            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
+            sessions::apply(engine, &call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
     }
@@ -249,13 +249,13 @@ async fn ask_hooks(
 
 /// Lets the program around Helve answer, where it wants to.
 async fn ask_program(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
-    let Some(program) = &parts.permissions.can_use_tool else {
+    let Some(program) = &engine.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
     let suggestions = suggestions(&tool, reasons.asks_each_time());
@@ -266,7 +266,7 @@ async fn ask_program(
         // In a task of its own: code that panics must not end the call.
         answer = tokio::time::timeout(PROGRAM_TIMEOUT, tokio::spawn(asked)) => answer,
         () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
-        by = parts.stop.over() => return Err(stop::refused(&by)),
+        by = engine.stop.over() => return Err(stop::refused(&by)),
     };
     // A program that breaks denies.
     let answer = match answer {
@@ -280,7 +280,7 @@ async fn ask_program(
         Some(PermissionResult::Deny { message, .. }) => Err(refuse(program_denies(message), record.ballot)),
         Some(PermissionResult::Allow { updated_input, updated_permissions, .. }) => {
             if let Some(mut input) = updated_input.filter(|input| *input != call.arguments) {
-                fit(parts, &tool, &mut input)?;
+                fit(engine, &tool, &mut input)?;
                 call.arguments = input;
                 record.arguments.change("the program that was asked", &call.arguments);
             }
@@ -290,8 +290,8 @@ async fn ask_program(
                 Some(remark) => vote.because(remark),
                 None => vote,
             });
-            still_allowed(parts, &tool, &call, record.subject, record.ballot).await?;
-            sessions::apply(parts, &call.caller, &updates).await?;
+            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
+            sessions::apply(engine, &call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall { tool, call, grant: None }))
         }
     }
@@ -309,12 +309,12 @@ async fn cancelled(call: &Call) {
 }
 
 /// The rule by which a person has allowed the like for the session.
-async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Option<RuleId>, ToolError> {
+async fn allowed_by_rule(engine: &Engine, tool: &Tool, call: &Call) -> Result<Option<RuleId>, ToolError> {
     /// Most rules of one tool that are looked at. Beyond that a person is asked.
     const RULES_MAX: usize = 1_000;
     let name = Some(tool.name().to_string());
-    let rules = parts.ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
-    let now = parts.clock.now();
+    let rules = engine.ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
+    let now = engine.clock.now();
     let allows = |rule: &&Rule| rule.allows(tool.digest(), &call.caller, &call.arguments, now);
     Ok(rules.iter().find(allows).map(|rule| rule.id))
 }
@@ -322,14 +322,14 @@ async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
 /// A person has approved the call, perhaps with other arguments, and perhaps long after everybody was
 /// heard. Who is refused now leaves the approval as it is: only a start uses it up.
 async fn permit(
-    parts: &Parts,
+    engine: &Engine,
     tool: Tool,
     call: Box<Call>,
     approval: Approval,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let permitted = permitted_by(tool, call, approval, record);
-    still_allowed(parts, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
+    still_allowed(engine, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
     Ok(Decision::Allow(permitted))
 }
 

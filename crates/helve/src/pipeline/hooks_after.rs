@@ -15,7 +15,7 @@ use super::prepare::fit;
 use super::record::{CallRecorder, ResultRecord};
 use super::{check_output, decide::PermittedCall};
 use crate::hooks::{Fired, Listed};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// A call that hooks want to know the end of.
 pub(super) struct Watched {
@@ -27,10 +27,10 @@ pub(super) struct Watched {
 }
 
 /// Remembers what hooks will be told, where there are any.
-pub(super) fn watch(parts: &Parts, permitted: &PermittedCall, origin: &Origin) -> Option<Box<Watched>> {
+pub(super) fn watch(engine: &Engine, permitted: &PermittedCall, origin: &Origin) -> Option<Box<Watched>> {
     let call = permitted.call();
-    let answered = listening(parts, &HookEvent::PostToolUse, call, origin);
-    let failed = listening(parts, &HookEvent::PostToolUseFailure, call, origin);
+    let answered = listening(engine, &HookEvent::PostToolUse, call, origin);
+    let failed = listening(engine, &HookEvent::PostToolUseFailure, call, origin);
     if answered.is_none() && failed.is_none() {
         return None;
     }
@@ -42,7 +42,7 @@ impl Watched {
     /// Tells hooks what came of the call. What was replayed has been told of before.
     pub(super) async fn tell(
         self: Box<Self>,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         result: Result<Status, ToolError>,
         record: &mut CallRecorder<'_>,
     ) -> Result<Status, ToolError> {
@@ -51,17 +51,17 @@ impl Watched {
             Ok(Status::Done(output)) if !output.is_failure => {
                 let Some(hooks) = self.answered.clone() else { return Ok(Status::Done(output)) };
                 record.enter(Stage::HooksAfter);
-                self.tell_answer(parts, &hooks, output, record).await
+                self.tell_answer(engine, &hooks, output, record).await
             }
             Ok(Status::Done(output)) => {
                 let error = output.value.pointer("/error/message").and_then(Value::as_str);
                 let error = error.unwrap_or("the tool failed").to_owned();
-                self.tell_failure(parts, error, false, record).await;
+                self.tell_failure(engine, error, false, record).await;
                 Ok(Status::Done(output))
             }
             Err(error) if !record.work.attempts().is_empty() => {
                 let cancelled = error.code() == ErrorCode::Cancelled;
-                self.tell_failure(parts, error.message().to_owned(), cancelled, record).await;
+                self.tell_failure(engine, error.message().to_owned(), cancelled, record).await;
                 Err(error)
             }
             // A tool that was not started has not failed.
@@ -71,7 +71,7 @@ impl Watched {
 
     async fn tell_answer(
         &self,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         hooks: &[Listed],
         output: Output,
         record: &mut CallRecorder<'_>,
@@ -84,7 +84,7 @@ impl Watched {
         }
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: whoever takes the call back now changes nothing about that.
-        let Ok(Some(fired)) = of.fire(parts, hooks, None).await else { return Ok(Status::Done(output)) };
+        let Ok(Some(fired)) = of.fire(engine, hooks, None).await else { return Ok(Status::Done(output)) };
         tell(&fired, record);
         if let Some((by, failure)) = fired.blocking_failures().next() {
             // The operator wants no result to pass that this hook has not seen.
@@ -101,8 +101,8 @@ impl Watched {
                 .because("with another result"),
         );
         record.arguments.note(fired.conflicts.iter().cloned());
-        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), deed: None };
-        check_output::check(parts, answer, record).map_err(|error| {
+        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), doing: None };
+        check_output::check(engine, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
             self.withheld(record.arguments.scrubber().text(why).get())
         })
@@ -110,7 +110,7 @@ impl Watched {
 
     async fn tell_failure(
         &self,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         error: String,
         is_interrupt: bool,
         record: &mut CallRecorder<'_>,
@@ -124,9 +124,9 @@ impl Watched {
         of.more.push(("duration_ms", self.duration_ms()));
         // Whoever took the call back does not wait, and gets to hear nothing.
         if is_interrupt {
-            return of.fire_in_background(parts, &hooks).await;
+            return of.fire_in_background(engine, &hooks).await;
         }
-        if let Ok(Some(fired)) = of.fire(parts, &hooks, None).await {
+        if let Ok(Some(fired)) = of.fire(engine, &hooks, None).await {
             tell(&fired, record);
         }
     }
@@ -163,8 +163,8 @@ pub(super) struct Denial {
 }
 
 /// Remembers what hooks will be told if the call is denied, where there are any.
-pub(super) fn watch_denial(parts: &Parts, call: &Call, origin: &Origin) -> Option<Box<Denial>> {
-    let hooks = listening(parts, &HookEvent::PermissionDenied, call, origin)?;
+pub(super) fn watch_denial(engine: &Engine, call: &Call, origin: &Origin) -> Option<Box<Denial>> {
+    let hooks = listening(engine, &HookEvent::PermissionDenied, call, origin)?;
     Some(Box::new(Denial { call: call.clone(), hooks }))
 }
 
@@ -172,7 +172,7 @@ impl Denial {
     /// Tells hooks that the gate has denied the call. They may say that it can be tried again.
     pub(super) async fn tell(
         mut self: Box<Self>,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         error: ToolError,
         record: &mut CallRecorder<'_>,
     ) -> ToolError {
@@ -182,13 +182,13 @@ impl Denial {
         );
         let Some(tool) = record.subject.tool().cloned().filter(|_| is_gate) else { return error };
         // Nothing that does not fit the tool is shown to a hook.
-        let limits = helve_core::json::check(&self.call.arguments, parts.settings.arguments);
-        if limits.is_err() || fit(parts, &tool, &mut self.call.arguments).is_err() {
+        let limits = helve_core::json::check(&self.call.arguments, engine.settings.arguments);
+        if limits.is_err() || fit(engine, &tool, &mut self.call.arguments).is_err() {
             return error;
         }
         let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, &record.subject);
         of.more.push(("reason", error.message().into()));
-        let Ok(Some(fired)) = of.fire(parts, &self.hooks, self.call.cancellation.as_ref()).await else {
+        let Ok(Some(fired)) = of.fire(engine, &self.hooks, self.call.cancellation.as_ref()).await else {
             return error;
         };
         tell(&fired, record);

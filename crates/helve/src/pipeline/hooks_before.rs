@@ -17,31 +17,31 @@ use super::prepare::{PreparedCall, fit};
 use super::record::{ArgumentsRecord, BeforeWork, Subject};
 use super::resolve::ResolvedCall;
 use crate::hooks::{Answered, Fired, Listed, OfCall, Said};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// Longest reason that is passed on, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
 
 /// The hooks of an event, where there are some, and the call is neither a hook's own nor an event itself.
 pub(super) fn listening(
-    parts: &Parts,
+    engine: &Engine,
     event: &HookEvent,
     call: &Call,
     origin: &Origin,
 ) -> Option<Arc<[Listed]>> {
-    parts.hooks.of(event).filter(|_| !parts.hooks.is_own(&call.caller) && !origin.is_event())
+    engine.hooks.of(event).filter(|_| !engine.hooks.is_own(&call.caller) && !origin.is_event())
 }
 
 /// Tells hooks that a tool is about to be called, and does what they say.
 pub(super) async fn ask(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     hooks: Arc<[Listed]>,
     prepared: PreparedCall,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<PreparedCall, ToolError> {
     let ResolvedCall { tool, mut call } = prepared.0;
     let of = of_call(HookEvent::PreToolUse, &tool, &call, record.subject);
-    let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let fired = of.fire(engine, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(PreparedCall(ResolvedCall { tool, call })) };
     for answered in &fired.answers {
         cast(answered, record);
@@ -54,7 +54,7 @@ pub(super) async fn ask(
     // What a person has approved is what hooks had made of it then.
     let is_approved = record.subject.origin().approval().is_some();
     if let Some(updated) = fired.updated_input.filter(|_| !is_approved) {
-        let arguments = refit(parts, &tool, updated.what, record.arguments).map_err(|why| {
+        let arguments = refit(engine, &tool, updated.what, record.arguments).map_err(|why| {
             no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
         })?;
         record.arguments.rewrite(&updated.by, &arguments, &fired.conflicts);
@@ -66,20 +66,20 @@ pub(super) async fn ask(
 /// A hook's answer in place of the person who would be asked, if there is one. Arguments in it fit the
 /// tool, and are recorded as the call's.
 pub(super) async fn permission_request(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     suggestions: Vec<Value>,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<PermissionAnswer>, ToolError> {
-    let Some(hooks) = listening(parts, &HookEvent::PermissionRequest, call, record.subject.origin()) else {
+    let Some(hooks) = listening(engine, &HookEvent::PermissionRequest, call, record.subject.origin()) else {
         return Ok(None);
     };
     let mut of = of_call(HookEvent::PermissionRequest, tool, call, record.subject);
     if !suggestions.is_empty() {
         of.more.push(("permission_suggestions", Value::Array(suggestions)));
     }
-    let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let fired = of.fire(engine, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(None) };
     record.messages.tell_user(fired.for_user(), record.arguments.scrubber());
     let answer = match (&fired.stopped, fired.permission) {
@@ -103,7 +103,7 @@ pub(super) async fn permission_request(
             PermissionAnswer::Allow { updated_input: None, updated_permissions }
         }
         PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
-            match refit(parts, tool, input, record.arguments) {
+            match refit(engine, tool, input, record.arguments) {
                 Ok(arguments) => {
                     let why = ["with other arguments".to_owned()].into_iter().chain(bounded);
                     record.ballot.add(vote(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
@@ -173,14 +173,14 @@ fn vote(by: &Arc<str>, stance: Stance, why: Option<String>) -> Vote {
 
 /// Arguments from a hook, checked and mended as those of a caller are.
 fn refit(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     updated: Map<String, Value>,
     record: &mut ArgumentsRecord<'_>,
 ) -> Result<Value, String> {
     let mut arguments = Value::Object(updated);
-    check_limits(&arguments, parts.settings.arguments).map_err(|error| error.to_string())?;
-    match fit(parts, tool, &mut arguments) {
+    check_limits(&arguments, engine.settings.arguments).map_err(|error| error.to_string())?;
+    match fit(engine, tool, &mut arguments) {
         Ok(repairs) => {
             record.add_repairs(repairs);
             Ok(arguments)

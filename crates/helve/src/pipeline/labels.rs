@@ -12,35 +12,35 @@ use helve_core::{CallId, ErrorCode, Facet, Outcome, SendsTo, Source, Stage, Stat
 use serde_json::Value;
 
 use super::record::{ResultRecord, Subject, unavailable};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 
 /// The vote of the session's labels on a call, if they have one.
 pub(super) async fn vote(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     subject: &Subject<'_>,
 ) -> Result<Option<Vote>, ToolError> {
-    let settings = &parts.settings.labels;
+    let settings = &engine.settings.labels;
     if !settings.holds_for(subject.caller()) || tool.is_composed() {
         return Ok(None);
     }
     let definition = tool.definition();
     let has = |facet| settings.has_facet(definition, facet);
     let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
-    let carrier = carrier(parts, subject);
+    let carrier = carrier(engine, subject);
     if !egress && !mutates && carrier.is_none() {
         return Ok(None);
     }
     // Another process may have raised it meanwhile, and this is where it matters.
-    let session = sessions::of(parts, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let session = sessions::of(engine, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     let stance = match settings.when_met {
         WhenMet::Deny => Stance::Deny,
         WhenMet::Ask | WhenMet::Off => Stance::Ask,
     };
     let before = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     if let Some(carrier) = carrier
-        && let Some(reason) = hands_over(tool, brought(parts, tool), before, &carrier)
+        && let Some(reason) = hands_over(tool, brought(engine, tool), before, &carrier)
     {
         return Ok(Some(Vote::new(VoteSource::Labels, stance).because(reason)));
     }
@@ -73,9 +73,9 @@ fn looks_up_at_its_source(settings: &LabelSettings, tool: &Tool, session: &Sessi
 
 /// The tool that gets what this call answers while it runs, and may send it out: code with a network that
 /// calls other tools. It was judged before it knew.
-fn carrier(parts: &Parts, subject: &Subject<'_>) -> Option<Tool> {
+fn carrier(engine: &Engine, subject: &Subject<'_>) -> Option<Tool> {
     let (run, part) = (subject.run()?, subject.part()?);
-    let sends = |tool: &Tool| parts.settings.labels.has_facet(tool.definition(), Facet::Egress);
+    let sends = |tool: &Tool| engine.settings.labels.has_facet(tool.definition(), Facet::Egress);
     run.learning_of(&part.path).into_iter().find(sends)
 }
 
@@ -117,13 +117,13 @@ fn words(label: Label) -> &'static str {
 }
 
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
-pub(super) async fn enter(parts: &Parts, subject: &Subject<'_>, votes: &[Vote]) -> Result<(), ToolError> {
+pub(super) async fn enter(engine: &Engine, subject: &Subject<'_>, votes: &[Vote]) -> Result<(), ToolError> {
     let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
-    let brought = brought(parts, &tool);
-    let Some(session) = raise(parts, brought, subject).await? else { return Ok(()) };
+    let brought = brought(engine, &tool);
+    let Some(session) = raise(engine, brought, subject).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
     let was_judged = votes.iter().any(|vote| vote.source == VoteSource::Labels);
-    if let Some(carrier) = carrier(parts, subject).filter(|_| !was_judged)
+    if let Some(carrier) = carrier(engine, subject).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {
         let error = ToolError::new(ErrorCode::PermissionDenied, reason);
@@ -134,8 +134,8 @@ pub(super) async fn enter(parts: &Parts, subject: &Subject<'_>, votes: &[Vote]) 
 
 /// Somebody gets the outcome of a run that another session may have begun: theirs rises by all that the
 /// run's parts bring.
-pub(super) async fn enter_run(parts: &Parts, run: CallId, subject: &Subject<'_>) -> Result<(), ToolError> {
-    let entries = parts.ledger.history(run).await.map_err(unavailable)?;
+pub(super) async fn enter_run(engine: &Engine, run: CallId, subject: &Subject<'_>) -> Result<(), ToolError> {
+    let entries = engine.ledger.history(run).await.map_err(unavailable)?;
     let of_entry = |entry: &Entry| match entry {
         Entry::Started(started) => Some(Arc::clone(&started.facts.tool)),
         Entry::Finished(finished) => Some(Arc::clone(&finished.facts.tool)),
@@ -147,9 +147,9 @@ pub(super) async fn enter_run(parts: &Parts, run: CallId, subject: &Subject<'_>)
     };
     // Of a tool that is gone nobody knows what it brought.
     let anything = LabelSet::NONE.with(Label::Untrusted).with(Label::Private);
-    let brings = |name: Arc<str>| match parts.registry.get(&name) {
+    let brings = |name: Arc<str>| match engine.registry.get(&name) {
         Some(found) if found.tool.is_composed() => LabelSet::NONE,
-        Some(found) => parts.settings.labels.brought_by(found.tool.definition()),
+        Some(found) => engine.settings.labels.brought_by(found.tool.definition()),
         None => anything,
     };
     let mut brought =
@@ -157,12 +157,12 @@ pub(super) async fn enter_run(parts: &Parts, run: CallId, subject: &Subject<'_>)
     if entries.iter().any(secrets) {
         brought = brought.with(Label::Secret);
     }
-    raise(parts, brought, subject).await.map(drop)
+    raise(engine, brought, subject).await.map(drop)
 }
 
 /// What a call of a tool brings into its session, as long as it keeps to its schema.
-fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
-    let brought = parts.settings.labels.brought_by(tool.definition());
+fn brought(engine: &Engine, tool: &Tool) -> LabelSet {
+    let brought = engine.settings.labels.brought_by(tool.definition());
     match brought.has(Label::Untrusted) && is_closed(tool) {
         true => brought.without(LabelSet::NONE.with(Label::Untrusted)),
         false => brought,
@@ -170,16 +170,16 @@ fn brought(parts: &Parts, tool: &Tool) -> LabelSet {
 }
 
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
-pub(super) async fn brings_words(parts: &Parts, subject: &Subject<'_>) -> Result<(), ToolError> {
+pub(super) async fn brings_words(engine: &Engine, subject: &Subject<'_>) -> Result<(), ToolError> {
     let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let brought = parts.settings.labels.brought_by(tool.definition());
-    raise(parts, brought, subject).await.map(drop)
+    let brought = engine.settings.labels.brought_by(tool.definition());
+    raise(engine, brought, subject).await.map(drop)
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema
 /// calls a secret.
 pub(super) async fn leave(
-    parts: &Parts,
+    engine: &Engine,
     checked: Result<&Status, &ToolError>,
     subject: &Subject<'_>,
     answer: &ResultRecord,
@@ -191,10 +191,10 @@ pub(super) async fn leave(
         Ok(_) | Err(_) => false,
     };
     if !keeps_to_its_schema {
-        brings_words(parts, subject).await?;
+        brings_words(engine, subject).await?;
     }
     if answer.is_secret() {
-        raise(parts, LabelSet::NONE.with(Label::Secret), subject).await?;
+        raise(engine, LabelSet::NONE.with(Label::Secret), subject).await?;
     }
     Ok(())
 }
@@ -202,9 +202,9 @@ pub(super) async fn leave(
 /// What the tool that called this one gets of its outcome. A secret is not handed to a tool that may send it
 /// out, once strangers' words are there too. That it is one shows only in the answer, when it is too late to
 /// ask: the call is done and recorded as that, so that it can be undone.
-pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, subject: &Subject<'_>) -> Outcome {
+pub(super) async fn hand_over(engine: &Engine, mut outcome: Outcome, subject: &Subject<'_>) -> Outcome {
     if outcome.is_success()
-        && let Err(error) = keep_back(parts, subject).await
+        && let Err(error) = keep_back(engine, subject).await
     {
         outcome.status = Status::Failed(error.at(Stage::Record));
         outcome.content = None;
@@ -212,12 +212,12 @@ pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, subject: &Sub
     outcome
 }
 
-async fn keep_back(parts: &Parts, subject: &Subject<'_>) -> Result<(), ToolError> {
-    if !parts.settings.labels.holds_for(subject.caller()) {
+async fn keep_back(engine: &Engine, subject: &Subject<'_>) -> Result<(), ToolError> {
+    if !engine.settings.labels.holds_for(subject.caller()) {
         return Ok(());
     }
-    let Some(carrier) = carrier(parts, subject) else { return Ok(()) };
-    let session = sessions::of(parts, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let Some(carrier) = carrier(engine, subject) else { return Ok(()) };
+    let session = sessions::of(engine, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     if !session.is_some_and(|session| session.labels().has_met()) {
         return Ok(());
     }
@@ -230,26 +230,27 @@ async fn keep_back(parts: &Parts, subject: &Subject<'_>) -> Result<(), ToolError
 
 /// Adds labels to the session of a call. What it holds then, where it did not hold them before.
 async fn raise(
-    parts: &Parts,
+    engine: &Engine,
     brought: LabelSet,
     subject: &Subject<'_>,
 ) -> Result<Option<Arc<SessionState>>, ToolError> {
     let caller = Arc::clone(subject.caller());
-    if brought.is_empty() || !parts.settings.labels.holds_for(&caller) {
+    if brought.is_empty() || !engine.settings.labels.holds_for(&caller) {
         return Ok(None);
     }
-    let known = sessions::of(parts, &caller, Fresh::known()).await.map_err(unavailable)?;
+    let known = sessions::of(engine, &caller, Fresh::known()).await.map_err(unavailable)?;
     // A label is noted once for each namespace that brought it: what may go back to one server may not
     // because another brought the same.
     let namespace = subject.tool().and_then(|tool| tool.name().namespace());
     let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |known| known.labels_from(namespace)));
-    let fades = |session: &SessionState| sessions::fades(parts, &caller, session);
+    let fades = |session: &SessionState| sessions::fades(engine, &caller, session);
     if labels.is_empty() && !known.as_deref().is_some_and(fades) {
         return Ok(None);
     }
     let tool = subject.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
-    let taint = Taint { labels: brought, tool, call_id: subject.call_id(), at: parts.clock.now() };
-    let session = sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
+    let taint = Taint { labels: brought, tool, call_id: subject.call_id(), at: engine.clock.now() };
+    let session =
+        sessions::change(engine, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
     if labels.is_empty() {
         return Ok(None);
     }

@@ -31,7 +31,7 @@ use tracing::Instrument;
 
 use crate::conditions::completed;
 use crate::runs::{ActiveRun, Undoing};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 pub(crate) use authorize::may_see;
 pub(crate) use decide::denied;
 use decide::{Decision, PermittedCall};
@@ -45,34 +45,34 @@ use record::CallRecorder;
 pub(crate) use record::error_of_run;
 
 /// Runs a call and records it.
-pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> Outcome {
-    let mut record = CallRecorder::open(parts, &call, origin);
-    let denial = hooks_after::watch_denial(parts, &call, record.subject.origin());
+pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -> Outcome {
+    let mut record = CallRecorder::open(engine, &call, origin);
+    let denial = hooks_after::watch_denial(engine, &call, record.subject.origin());
     let span = tracing::debug_span!("call", id = %record.subject.call_id(), tool = %call.tool.escape_debug());
     let result = if span.is_disabled() {
-        stages(parts, call, &mut record).await
+        stages(engine, call, &mut record).await
     } else {
         // On the heap: a span moves the future into itself, and this one is large.
-        Box::pin(stages(parts, call, &mut record)).instrument(span).await
+        Box::pin(stages(engine, call, &mut record)).instrument(span).await
     };
     let result = match (result, denial) {
-        (Err(error), Some(denial)) => Err(Box::pin(denial.tell(parts, error, &mut record)).await),
+        (Err(error), Some(denial)) => Err(Box::pin(denial.tell(engine, error, &mut record)).await),
         (result, _) => result,
     };
     let outcome = record.close(result).await;
-    if outcome.is_success() && parts.registry.is_awaited(&outcome.tool) {
-        completed::note(parts, record.subject.caller(), &outcome).await;
+    if outcome.is_success() && engine.registry.is_awaited(&outcome.tool) {
+        completed::note(engine, record.subject.caller(), &outcome).await;
     }
     match record.result.is_secret() {
-        true => Box::pin(labels::hand_over(parts, outcome, &record.subject)).await,
+        true => Box::pin(labels::hand_over(engine, outcome, &record.subject)).await,
         false => outcome,
     }
 }
 
 /// Records a call that cannot be run because it could not even be read.
-pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> Outcome {
-    let mut record = CallRecorder::open(parts, &call, Origin::Outside);
-    let known = record.resolved(resolve::resolve(parts, Box::new(call), record.subject.origin()));
+pub(crate) async fn refuse(engine: &Arc<Engine>, call: Call, error: ToolError) -> Outcome {
+    let mut record = CallRecorder::open(engine, &call, Origin::Outside);
+    let known = record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin()));
     record.enter(Stage::Prepare);
     // What is wrong with the arguments matters only if there is a tool for them.
     let error = match known.err() {
@@ -83,81 +83,81 @@ pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> 
 }
 
 async fn stages(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     call: Box<Call>,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = record.resolved(resolve::resolve(parts, call, record.subject.origin()))?;
+    let resolved = record.resolved(resolve::resolve(engine, call, record.subject.origin()))?;
     record.refuse_without_journal()?;
 
     record.go_on_to(Stage::Authorize);
-    let authorized = record.authorized(authorize::authorize(parts, resolved, record.subject.origin()))?;
+    let authorized = record.authorized(authorize::authorize(engine, resolved, record.subject.origin()))?;
 
     record.enter(Stage::Prepare);
-    let prepared = prepare::prepare(parts, authorized, &mut record.arguments)?;
+    let prepared = prepare::prepare(engine, authorized, &mut record.arguments)?;
 
     let permitted = match decide::permitted_before(prepared, &mut record.before_work()) {
         ControlFlow::Break(permitted) => permitted,
-        ControlFlow::Continue(prepared) => match gate(parts, prepared, record).await? {
+        ControlFlow::Continue(prepared) => match gate(engine, prepared, record).await? {
             Decision::Allow(permitted) => permitted,
             Decision::Ask(pending) => {
                 record.gate.decide(Stance::Ask);
                 return Ok(Status::Pending(pending));
             }
-            Decision::Known(known) => return Box::pin(known_before(parts, known, record)).await,
+            Decision::Known(known) => return Box::pin(known_before(engine, known, record)).await,
         },
     };
 
-    let watched = hooks_after::watch(parts, &permitted, record.subject.origin());
-    let result = perform(parts, permitted, record).await;
+    let watched = hooks_after::watch(engine, &permitted, record.subject.origin());
+    let result = perform(engine, permitted, record).await;
     match watched {
-        Some(watched) => Box::pin(watched.tell(parts, result, record)).await,
+        Some(watched) => Box::pin(watched.tell(engine, result, record)).await,
         None => result,
     }
 }
 
 /// From prepared arguments to the decision whether the tool runs.
 async fn gate(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     prepared: PreparedCall,
     record: &mut CallRecorder<'_>,
 ) -> Result<Decision, ToolError> {
     let origin = record.subject.origin();
-    let prepared = match hooks_before::listening(parts, &HookEvent::PreToolUse, &prepared.0.call, origin) {
+    let prepared = match hooks_before::listening(engine, &HookEvent::PreToolUse, &prepared.0.call, origin) {
         Some(hooks) => {
             record.enter(Stage::HooksBefore);
-            Box::pin(hooks_before::ask(parts, hooks, prepared, &mut record.before_work())).await?
+            Box::pin(hooks_before::ask(engine, hooks, prepared, &mut record.before_work())).await?
         }
         None => prepared,
     };
 
     record.enter(Stage::Ready);
-    let ready = match ready::ready(parts, prepared)? {
+    let ready = match ready::ready(engine, prepared)? {
         Readiness::Ready(ready) => {
             record.go_on_to(Stage::Decide);
             ready
         }
         Readiness::Conditional(call) => {
-            let (ready, degraded) = Box::pin(ready::check(parts, call, &record.subject)).await?;
+            let (ready, degraded) = Box::pin(ready::check(engine, call, &record.subject)).await?;
             record.messages.set_degraded(degraded, record.arguments.scrubber());
             record.enter(Stage::Decide);
             ready
         }
     };
 
-    decide::decide(parts, ready, &mut record.before_work()).await
+    decide::decide(engine, ready, &mut record.before_work()).await
 }
 
 /// A call whose run waited for a person: its outcome, as if it had just ended.
 async fn known_before(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     known: Box<Outcome>,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
     record.work.set_replay(known.call_id);
     let is_over = !matches!(known.status, Status::Pending(_));
-    if is_over && parts.settings.labels.holds_for(record.subject.caller()) {
-        labels::enter_run(parts, known.call_id, &record.subject).await?;
+    if is_over && engine.settings.labels.holds_for(record.subject.caller()) {
+        labels::enter_run(engine, known.call_id, &record.subject).await?;
     }
     match known.status {
         Status::Failed(error) => Err(error),
@@ -167,53 +167,53 @@ async fn known_before(
 
 /// From a permitted call to its result.
 async fn perform(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     permitted: PermittedCall,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
     record.gate.decide(Stance::Allow);
-    let is_labelled = parts.settings.labels.holds_for(record.subject.caller());
+    let is_labelled = engine.settings.labels.holds_for(record.subject.caller());
     if is_labelled {
-        Box::pin(labels::enter(parts, &record.subject, record.gate.ballot.votes())).await?;
+        Box::pin(labels::enter(engine, &record.subject, record.gate.ballot.votes())).await?;
     }
     record.enter(Stage::Execute);
-    let mut answer = match execute::execute(parts, permitted, record).await {
+    let mut answer = match execute::execute(engine, permitted, record).await {
         Ok(execute::Executed::Answered(answer)) => answer,
         Ok(execute::Executed::Replayed(status)) => {
             if is_labelled {
-                Box::pin(labels::leave(parts, Ok(&status), &record.subject, &record.result)).await?;
+                Box::pin(labels::leave(engine, Ok(&status), &record.subject, &record.result)).await?;
             }
             return Ok(status);
         }
         Err(error) => {
             if is_labelled {
-                Box::pin(labels::brings_words(parts, &record.subject)).await?;
+                Box::pin(labels::brings_words(engine, &record.subject)).await?;
             }
             return Err(error);
         }
     };
-    let doing = answer.deed.take();
-    let (deed, failed) = if answer.result.is_ok() { (doing, None) } else { (None, doing) };
+    let doing = answer.doing.take();
+    let (done, failed) = if answer.result.is_ok() { (doing, None) } else { (None, doing) };
 
     record.enter(Stage::CheckOutput);
-    let checked = check_output::check(parts, answer, record);
+    let checked = check_output::check(engine, answer, record);
     if is_labelled {
-        Box::pin(labels::leave(parts, checked.as_ref(), &record.subject, &record.result)).await?;
+        Box::pin(labels::leave(engine, checked.as_ref(), &record.subject, &record.result)).await?;
     }
 
-    match (deed, checked) {
-        (Some(deed), Ok(status)) => {
+    match (done, checked) {
+        (Some(done), Ok(status)) => {
             record.enter(Stage::Effects);
             // Rare and large, so on the heap, as are conditions.
-            Box::pin(effects::apply(parts, deed, status, record)).await
+            Box::pin(effects::apply(engine, done, status, record)).await
         }
-        (Some(deed), Err(error)) => {
-            effects::keep_undescribed(parts, deed, &error, record);
+        (Some(done), Err(error)) => {
+            effects::keep_undescribed(engine, done, &error, record);
             Err(error)
         }
         (None, checked) => {
             if let Some(doing) = failed {
-                effects::failed(parts, &doing, &checked, record);
+                effects::failed(engine, &doing, &checked, record);
             }
             checked
         }
@@ -222,14 +222,14 @@ async fn perform(
 
 /// Ends a run that was cut short without going on with it.
 pub(crate) async fn wind_up(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     call: Call,
     run: Arc<ActiveRun>,
     error: ToolError,
 ) -> Outcome {
-    let mut record = CallRecorder::open(parts, &call, Origin::Resumed(run));
+    let mut record = CallRecorder::open(engine, &call, Origin::Resumed(run));
     record.arguments.keep_unchecked(&call.arguments);
-    match record.resolved(resolve::resolve(parts, Box::new(call), record.subject.origin())) {
+    match record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin())) {
         Ok(resolved) => execute::reclaim(&resolved.tool, &resolved.call, &mut record),
         Err(_gone) => record.must_survive(),
     }
@@ -238,26 +238,26 @@ pub(crate) async fn wind_up(
 }
 
 /// Undoes a finished run, as a call of its own.
-pub(crate) async fn undo(parts: &Arc<Parts>, call: Call, origin: Origin, undoing: Undoing) -> Outcome {
-    let mut record = CallRecorder::open(parts, &call, origin);
+pub(crate) async fn undo(engine: &Arc<Engine>, call: Call, origin: Origin, undoing: Undoing) -> Outcome {
+    let mut record = CallRecorder::open(engine, &call, origin);
     record.set_undo_of(undoing.run);
-    let result = undo_stages(parts, call, undoing, &mut record).await;
+    let result = undo_stages(engine, call, undoing, &mut record).await;
     record.close(result).await
 }
 
 async fn undo_stages(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     call: Call,
     undoing: Undoing,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = record.resolved(resolve::resolve(parts, Box::new(call), record.subject.origin()))?;
+    let resolved = record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin()))?;
     record.refuse_without_journal()?;
 
     record.enter(Stage::Authorize);
-    let authorized = record.authorized(authorize::authorize(parts, resolved, record.subject.origin()))?;
+    let authorized = record.authorized(authorize::authorize(engine, resolved, record.subject.origin()))?;
     record.arguments.keep(&authorized.0.call.arguments);
 
     record.enter(Stage::Execute);
-    execute::undo(parts, authorized.0.tool, undoing, record).await
+    execute::undo(engine, authorized.0.tool, undoing, record).await
 }

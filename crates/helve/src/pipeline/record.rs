@@ -36,7 +36,7 @@ use super::origin::Origin;
 use super::resolve::{ResolvedCall, Unresolved};
 use super::votes::Ballot;
 use crate::runs::InFlight;
-use crate::runtime::{Durability, GoingOn, Parts};
+use crate::runtime::{Durability, Engine, GoingOn};
 pub(super) use arguments::ArgumentsRecord;
 pub(super) use messages::Messages;
 use redacted::Redacted;
@@ -50,7 +50,7 @@ pub(super) use work::WorkRecord;
 
 /// Records a running call. Dropped before it is closed, it records that the caller went away.
 pub(super) struct CallRecorder<'p> {
-    parts: &'p Arc<Parts>,
+    engine: &'p Arc<Engine>,
     pub(super) subject: Subject<'p>,
     pub(super) arguments: ArgumentsRecord<'p>,
     pub(super) gate: GateRecorder,
@@ -129,16 +129,16 @@ enum State {
 }
 
 impl<'p> CallRecorder<'p> {
-    pub(super) fn open(parts: &'p Arc<Parts>, call: &Call, origin: Origin) -> Self {
-        let settings = &parts.settings;
+    pub(super) fn open(engine: &'p Arc<Engine>, call: &Call, origin: Origin) -> Self {
+        let settings = &engine.settings;
         let has_start = origin.cut_short().is_some();
         let wait = if settings.durability == Durability::All { Wait::Yes } else { Wait::No };
-        let subject = Subject::new(parts, call, origin);
+        let subject = Subject::new(engine, call, origin);
         let scrubber = Scrubber::new(&settings.redactor, subject.run());
         Self {
-            parts,
-            _going_on: subject.is_root().then(|| parts.stop.call_begins()),
-            trace: trace::open(parts, call, &subject),
+            engine,
+            _going_on: subject.is_root().then(|| engine.stop.call_begins()),
+            trace: trace::open(engine, call, &subject),
             subject,
             arguments: ArgumentsRecord::new(scrubber, settings.arguments),
             gate: GateRecorder { advice: call.advice.clone().map(Box::new), ..GateRecorder::default() },
@@ -154,7 +154,7 @@ impl<'p> CallRecorder<'p> {
 
     /// No journal, no call.
     pub(super) fn refuse_without_journal(&self) -> Result<(), ToolError> {
-        self.parts.ledger.check().map_err(unavailable)
+        self.engine.ledger.check().map_err(unavailable)
     }
 
     /// What a stage before the tool may touch.
@@ -251,7 +251,7 @@ impl<'p> CallRecorder<'p> {
     pub(super) fn started(&self) -> Box<Started> {
         let tool = self.subject.tool();
         Box::new(Started {
-            at: self.parts.clock.now(),
+            at: self.engine.clock.now(),
             facts: self.subject.facts.clone(),
             digest: tool.map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
             withheld: self.arguments.is_withheld,
@@ -265,7 +265,7 @@ impl<'p> CallRecorder<'p> {
 
     /// The largest result that is kept, in bytes of JSON.
     pub(super) fn kept_bytes_max(&self) -> usize {
-        let settings = &self.parts.settings;
+        let settings = &self.engine.settings;
         // A run may need the results of its parts again, should it be cut short.
         match self.subject.run().is_some() {
             true => settings.run_result_bytes_max,

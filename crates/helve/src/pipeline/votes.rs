@@ -11,7 +11,7 @@ use super::judge::{self, MayAsk, Verdict, judge};
 use super::labels;
 use super::origin::Origin;
 use super::record::{BeforeWork, Subject, unavailable};
-use crate::runtime::{Asks, Parts};
+use crate::runtime::{Asks, Engine};
 use crate::sessions::{self, Fresh};
 
 /// The votes on a call, in the order in which they were cast.
@@ -50,27 +50,27 @@ impl Ballot {
 /// Adds the votes of all sources to those of hooks, which have voted before. Returns the vote which says that nobody
 /// may be asked, if there is one: it counts only where somebody would have to be.
 pub(super) async fn collect_votes(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<Vote>, ToolError> {
     let BeforeWork { subject, ballot, since, .. } = record;
     let known = Fresh::Known(since.into_std());
-    let session = sessions::of(parts, &call.caller, known).await.map_err(unavailable)?;
+    let session = sessions::of(engine, &call.caller, known).await.map_err(unavailable)?;
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
     ballot.ask(|| ended(session.as_deref()));
     ballot.ask(|| advice(call));
-    ballot.ask(|| policy(parts, tool, call, labels, subject.origin()));
-    let said = parts.permissions.said(own, tool, &call.arguments);
+    ballot.ask(|| policy(engine, tool, call, labels, subject.origin()));
+    let said = engine.permissions.said(own, tool, &call.arguments);
     ballot.ask(|| said.objection);
     if !ballot.is_denied() {
-        let met = labels::vote(parts, tool, subject).await?;
+        let met = labels::vote(engine, tool, subject).await?;
         ballot.ask(|| met);
     }
     ballot.ask(|| said.waiver);
-    risk(parts, tool).for_each(|vote| ballot.ask(|| Some(vote)));
+    risk(engine, tool).for_each(|vote| ballot.ask(|| Some(vote)));
     Ok(never_ask(said.never_ask, subject.origin()))
 }
 
@@ -84,19 +84,19 @@ pub(super) fn refuse(vote: Vote, ballot: &mut Ballot) -> ToolError {
 /// Asks those who cannot be overruled once more, after Helve has waited for a hook, a program or a person. Meanwhile the
 /// arguments may be others, the session may have ended, and policies, rules and labels may have changed.
 pub(super) async fn still_allowed(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
     subject: &Subject<'_>,
     ballot: &mut Ballot,
 ) -> Result<(), ToolError> {
-    let session = sessions::of(parts, &call.caller, Fresh::Ledger).await.map_err(unavailable)?;
+    let session = sessions::of(engine, &call.caller, Fresh::Ledger).await.map_err(unavailable)?;
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
-    let said = parts.permissions.said(own, tool, &call.arguments).objection;
+    let said = engine.permissions.said(own, tool, &call.arguments).objection;
     let ended = ended(session.as_deref());
-    let policy = policy(parts, tool, call, labels, subject.origin());
-    let met = labels::vote(parts, tool, subject).await?;
+    let policy = policy(engine, tool, call, labels, subject.origin());
+    let met = labels::vote(engine, tool, subject).await?;
     let votes: Vec<_> = [ended, policy, said, met].into_iter().flatten().collect();
     match judge(&votes, MayAsk::Yes) {
         Verdict::Deny(vote) => Err(refuse(vote, ballot)),
@@ -149,24 +149,24 @@ fn advice(call: &Call) -> Option<Vote> {
     }
 }
 
-fn policy(parts: &Parts, tool: &Tool, call: &Call, labels: LabelSet, origin: &Origin) -> Option<Vote> {
-    parts.policy.rule(|| match origin.served() {
-        Some(served) => served.request(call, labels, parts.clock.now()),
+fn policy(engine: &Engine, tool: &Tool, call: &Call, labels: LabelSet, origin: &Origin) -> Option<Vote> {
+    engine.policy.rule(|| match origin.served() {
+        Some(served) => served.request(call, labels, engine.clock.now()),
         None => PolicyRequest {
             caller: &call.caller,
             action: Action::Call,
             resource: PolicyResource::Tool(tool),
             arguments: Some(&call.arguments),
             labels,
-            now: parts.clock.now(),
+            now: engine.clock.now(),
         },
     })
 }
 
-fn risk(parts: &Parts, tool: &Tool) -> impl Iterator<Item = Vote> {
+fn risk(engine: &Engine, tool: &Tool) -> impl Iterator<Item = Vote> {
     let definition = tool.definition();
     // A composed call asks for the part that needs it, when it comes to it.
-    let risky = (definition.risk >= parts.settings.ask_from && !tool.is_composed())
+    let risky = (definition.risk >= engine.settings.ask_from && !tool.is_composed())
         .then(|| format!("`{}` is of {} risk", definition.name, definition.risk));
     let always = definition.requires_approval.then(|| format!("`{}` always needs approval", definition.name));
     let vote = |reason: String| Vote::new(VoteSource::Risk, Stance::Ask).because(reason);

@@ -112,7 +112,7 @@ pub(crate) struct Done {
     /// The run that its story belongs to.
     pub(crate) run: CallId,
     pub(crate) report: PartReport,
-    pub(crate) deed: Option<Arc<Deed>>,
+    pub(crate) undo_record: Option<Arc<UndoRecord>>,
 }
 
 impl Done {
@@ -120,7 +120,7 @@ impl Done {
     pub(crate) fn once_more(mut self) -> Self {
         if self.report.state == PartState::UndoFailed {
             // Without what it did, that is found out anew.
-            let known = self.deed.is_some();
+            let known = self.undo_record.is_some();
             self.report.state = if known { PartState::Done } else { PartState::Unknown };
         }
         self
@@ -129,7 +129,7 @@ impl Done {
 
 /// What a call did, as far as undoing it needs to know.
 #[derive(Clone)]
-pub(crate) struct Deed {
+pub(crate) struct UndoRecord {
     pub(crate) call_id: CallId,
     /// The run that its story belongs to.
     pub(crate) run: CallId,

@@ -11,9 +11,9 @@ use serde_json::Value;
 use tokio::time::Instant;
 
 use super::super::record::CallRecorder;
-use super::take_up::recall;
+use super::resume::recall;
 use crate::runs::{ActiveRun, is_below};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// How long a call that has ended already waits for whoever can tell what became of it.
 const RECALL_MAX: Duration = Duration::from_secs(10);
@@ -28,7 +28,7 @@ pub(crate) fn may_be_asked(tool: &Tool) -> bool {
 /// Where the tool may have done its work and doing it twice would do harm, whoever knows is asked, once. What
 /// they do not know is in doubt: nobody is told to call again.
 pub(super) async fn clear_up(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     error: ToolError,
@@ -44,9 +44,9 @@ pub(super) async fn clear_up(
     if !is_asked {
         return Err(in_doubt(error, tool, run));
     }
-    let context = super::context(parts, tool, call, None, 1, record, Instant::now() + RECALL_MAX);
+    let context = super::context(engine, tool, call, None, 1, record, Instant::now() + RECALL_MAX);
     // Rare and large, so on the heap.
-    let asked = Box::pin(recall(parts, tool, &call.arguments, context));
+    let asked = Box::pin(recall(engine, tool, &call.arguments, context));
     match tokio::time::timeout(RECALL_MAX, asked).await {
         Ok(Ok(Recalled::Happened(result))) => {
             record.work.settle_as_done();

@@ -8,18 +8,18 @@ use super::super::record::Subject;
 use super::super::resolve::ResolvedCall;
 use super::{ConditionalCall, ReadyCall};
 use crate::conditions::{Asked, ConditionReport, evaluate};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// Checks the preconditions. Returns the call with those that do not hold and that it can do without.
 pub(in crate::pipeline) async fn check(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     conditional: ConditionalCall,
     subject: &Subject<'_>,
 ) -> Result<(ReadyCall, Vec<String>), ToolError> {
     // What the run did so far must be on disk before something that may take its time.
     subject.settle_run().await?;
     let resolved = conditional.0;
-    let reports = reports(parts, &resolved, subject.call_id()).await?;
+    let reports = reports(engine, &resolved, subject.call_id()).await?;
     let unmet: Vec<_> = reports.iter().filter(|report| !report.holds).collect();
     if unmet.iter().any(|report| report.critical) {
         return Err(refusal(&resolved, &unmet));
@@ -30,7 +30,7 @@ pub(in crate::pipeline) async fn check(
 
 /// Boxed: few calls need it, and the others should not carry its size.
 fn reports<'a>(
-    parts: &'a Arc<Parts>,
+    engine: &'a Arc<Engine>,
     resolved: &'a ResolvedCall,
     call_id: CallId,
 ) -> BoxFuture<'a, Result<Vec<ConditionReport>, ToolError>> {
@@ -43,7 +43,7 @@ fn reports<'a>(
             }
         };
         tokio::select! {
-            reports = evaluate(parts, Asked { call_id, tool: &resolved.tool, call }) => Ok(reports),
+            reports = evaluate(engine, Asked { call_id, tool: &resolved.tool, call }) => Ok(reports),
             () = taken_back => Err(ToolError::new(ErrorCode::Cancelled, "the call was cancelled")),
         }
     })

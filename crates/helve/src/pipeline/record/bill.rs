@@ -11,9 +11,9 @@ impl CallRecorder<'_> {
     pub(in crate::pipeline) fn pay(&mut self, result: Option<&Value>, did_nothing: bool) {
         let bill = self.work.bill.take();
         if let Some(cost) = self.price(result, did_nothing) {
-            let parts = self.parts;
-            if let Some(tool) = self.subject.tool().filter(|_| parts.costs.is_limited()) {
-                parts.costs.count(parts.clock.now(), &cost, tool.name(), self.subject.caller());
+            let engine = self.engine;
+            if let Some(tool) = self.subject.tool().filter(|_| engine.costs.is_limited()) {
+                engine.costs.count(engine.clock.now(), &cost, tool.name(), self.subject.caller());
             }
             self.work.cost = Some(Box::new(cost));
         }

@@ -96,7 +96,7 @@ impl CallRecorder<'_> {
     }
 
     pub(super) async fn write_end(&mut self, entry: Entry, status: &Status) -> Result<(), JournalError> {
-        let ledger = &self.parts.ledger;
+        let ledger = &self.engine.ledger;
         match (&self.subject.run, &self.subject.origin) {
             (Some(run), Origin::Part(part)) => {
                 let entry = match part.follow_up {
@@ -166,7 +166,7 @@ impl CallRecorder<'_> {
 
     /// The run is left as the journal has it. What is known to be done is said, in case it can be.
     pub(super) fn close_lost(&mut self, status: Status) -> Outcome {
-        let ledger = &self.parts.ledger;
+        let ledger = &self.engine.ledger;
         // What a composition came to without the parts that were refused is not what it comes to.
         let composed = self.subject.is_composed();
         if matches!(status, Status::Done(_))
@@ -198,22 +198,22 @@ impl CallRecorder<'_> {
     /// Leaves the run as it is in the ledger, for whoever recovers.
     fn leave_run(&self) {
         if let Some(run) = &self.subject.run {
-            self.parts.runs.leave(run.id, run.left());
+            self.engine.runs.leave(run.id, run.left());
         }
     }
 
     /// The run cannot go on by itself: it stays open, and says what for.
     pub(super) async fn close_waiting(&mut self, waiting: Waiting, status: Status) -> Outcome {
         let (run, kind) = (self.subject.facts.call_id, waiting.step());
-        let mut step = step(self.parts.clock.now(), waiting.call_id, run, kind);
+        let mut step = step(self.engine.clock.now(), waiting.call_id, run, kind);
         if let Status::Failed(error) = &status {
             // Whoever is asked should know why.
             step.payload = to_raw_value(self.arguments.scrubber().error(error).get()).ok();
         }
         let entry = Entry::Step(step);
         let written = match &self.subject.run {
-            Some(run) => run.commit(&*self.parts.ledger, entry).await,
-            None => self.parts.ledger.commit(entry).await,
+            Some(run) => run.commit(&*self.engine.ledger, entry).await,
+            None => self.engine.ledger.commit(entry).await,
         };
         let status = match (written, waiting.pending) {
             (Err(error), _) => {
@@ -307,7 +307,7 @@ impl CallRecorder<'_> {
         attempts: &[Attempt],
     ) -> (Option<Redacted<RawJson>>, Option<CutRecord>) {
         let arguments = self.arguments.shown.take().filter(|_| !self.arguments.are_in_start);
-        let settings = &self.parts.settings;
+        let settings = &self.engine.settings;
         // Whoever sends what is refused should not fill the disk with it.
         let is_refused = matches!(status, Status::Failed(_)) && attempts.is_empty();
         let bytes_max = match (is_refused, self.subject.run().is_some()) {
@@ -355,7 +355,7 @@ impl CallRecorder<'_> {
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.log(status, duration_us);
         }
-        self.parts.registry.bus().publish_of(&self.subject.facts.caller, || {
+        self.engine.registry.bus().publish_of(&self.subject.facts.caller, || {
             match (status, &self.subject.tool) {
                 (Status::Done(output), Some(tool)) if !output.is_failure => {
                     EventKind::Executed { call_id, tool: tool.name().clone(), duration_us }
@@ -391,7 +391,7 @@ impl Drop for CallRecorder<'_> {
         let run = self.subject.run.clone();
         if let Some(run) = &run
             && self.state == State::Open
-            && let Err(error) = run.release(&*self.parts.ledger)
+            && let Err(error) = run.release(&*self.engine.ledger)
         {
             tracing::error!(run = %run.id, %error, "what a cancelled run did could not be recorded");
         }
@@ -399,12 +399,12 @@ impl Drop for CallRecorder<'_> {
             && self.subject.is_root()
         {
             if self.state == State::Open && run.is_lost() {
-                return leave_dropped(self.parts, run);
+                return leave_dropped(self.engine, run);
             }
             if self.leaves_parts() {
-                return wind_up_dropped(self.parts, run, &self.subject.facts, self.arguments.shown().0);
+                return wind_up_dropped(self.engine, run, &self.subject.facts, self.arguments.shown().0);
             }
-            self.parts.runs.remove(run);
+            self.engine.runs.remove(run);
         }
         if self.state == State::Closed {
             return;
@@ -445,7 +445,7 @@ impl CallRecorder<'_> {
         let lost = move |error: JournalError| tracing::error!(%call_id, %error, "a cancelled call could not be recorded");
         match (self.journal.claim.take(), tokio::runtime::Handle::try_current()) {
             (Some(claim), Ok(handle)) => {
-                let journal = Arc::clone(&self.parts.ledger);
+                let journal = Arc::clone(&self.engine.ledger);
                 handle.spawn(async move {
                     if let Err(error) = journal.finish(entry, claim, Arc::new(status)).await {
                         lost(error);
@@ -453,7 +453,7 @@ impl CallRecorder<'_> {
                 });
             }
             _ => {
-                if let Err(error) = self.parts.ledger.append(entry) {
+                if let Err(error) = self.engine.ledger.append(entry) {
                     lost(error);
                 }
             }

@@ -43,8 +43,8 @@ impl CallRecorder<'_> {
             tool: Arc::clone(&self.subject.facts.tool),
             state,
         };
-        let deed = self.work.deed.take().filter(|_| stands(state)).map(Arc::new);
-        run.add(Done { run: run.id, report, deed });
+        let undo_record = self.work.undo_record.take().filter(|_| stands(state)).map(Arc::new);
+        run.add(Done { run: run.id, report, undo_record });
     }
 
     /// The call is a run of its own.
@@ -54,7 +54,7 @@ impl CallRecorder<'_> {
         if let Some(trace) = &self.trace {
             trace.is_run(&run);
         }
-        self.parts.runs.insert(&run);
+        self.engine.runs.insert(&run);
         self.subject.run = Some(run);
         self.enter_run(tool);
     }
@@ -77,7 +77,7 @@ impl CallRecorder<'_> {
         let started = Entry::Started(self.started());
         self.must_survive();
         self.journal.has_start = true;
-        let (ledger, is_granted) = (&*self.parts.ledger, self.gate.grant().is_some());
+        let (ledger, is_granted) = (&*self.engine.ledger, self.gate.grant().is_some());
         let written = match self.subject.run() {
             Some(run) if composed && !is_granted => {
                 run.hold(started);
@@ -118,7 +118,7 @@ impl CallRecorder<'_> {
         self.must_survive();
         let mut step = self.subject.step(StepKind::Executed { withheld: self.result.is_withheld });
         step.payload = self.result.shown.clone().map(Redacted::into_inner);
-        run.commit(&*self.parts.ledger, Entry::Step(step)).await.map_err(unavailable)
+        run.commit(&*self.engine.ledger, Entry::Step(step)).await.map_err(unavailable)
     }
 
     /// This call undoes another one.

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 use super::super::origin::Origin;
 use super::{shortened, unavailable, unnamed};
 use crate::runs::{ActiveRun, Earlier, step};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// The call that a record is about.
 pub(in crate::pipeline) struct Subject<'p> {
@@ -27,8 +27,8 @@ pub(in crate::pipeline) struct Subject<'p> {
 }
 
 impl<'p> Subject<'p> {
-    pub(super) fn new(parts: &'p Parts, call: &Call, origin: Origin) -> Self {
-        let now = parts.clock.now();
+    pub(super) fn new(engine: &'p Engine, call: &Call, origin: Origin) -> Self {
+        let now = engine.clock.now();
         let facts = Facts {
             call_id: origin.call_id().unwrap_or_else(|| CallId::new(now)),
             received_at: now,
@@ -44,7 +44,7 @@ impl<'p> Subject<'p> {
             trace_parent: call.trace_parent,
         };
         let run = origin.run().cloned();
-        Self { ledger: &*parts.ledger, clock: &*parts.clock, origin, facts, tool: None, run }
+        Self { ledger: &*engine.ledger, clock: &*engine.clock, origin, facts, tool: None, run }
     }
 
     pub(super) fn set_tool(&mut self, tool: &Tool) {

@@ -6,7 +6,7 @@ use helve_core::record::Attempt;
 use helve_core::run::EffectReport;
 
 use crate::limits::Held;
-use crate::runs::{Deed, in_doubt};
+use crate::runs::{UndoRecord, in_doubt};
 
 /// What the tool did.
 #[derive(Default)]
@@ -26,7 +26,7 @@ pub(in crate::pipeline) struct WorkRecord {
     /// Whether its effects are half applied, or half taken back, and go on when the run does.
     pub(super) is_suspended: bool,
     /// What it takes to undo the call.
-    pub(super) deed: Option<Deed>,
+    pub(super) undo_record: Option<UndoRecord>,
 }
 
 /// The price of a tool that runs: held until what it came to is counted.
@@ -87,8 +87,8 @@ impl WorkRecord {
     }
 
     /// Keeps what it will take to undo the call.
-    pub(in crate::pipeline) fn keep_deed(&mut self, deed: Deed) {
-        self.deed = Some(deed);
+    pub(in crate::pipeline) fn keep_undo_record(&mut self, undo_record: UndoRecord) {
+        self.undo_record = Some(undo_record);
     }
 
     /// Keeps what became of the effects.
