@@ -106,7 +106,7 @@ async fn preview(
             None => Ok(None),
         }
     });
-    let text = match tokio::time::timeout(at_most, guarded(engine, preview)).await {
+    let text = match tokio::time::timeout(at_most, guarded(&engine.settings, preview)).await {
         Ok(Ok(text)) => text?,
         Ok(Err(error)) => format!("(no preview: {error})"),
         Err(_) => "(no preview: the tool took too long)".to_owned(),

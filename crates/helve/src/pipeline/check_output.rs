@@ -14,24 +14,24 @@ use serde_json::value::{RawValue, to_raw_value};
 use super::execute::Answer;
 use super::record::{CallRecorder, ResultRecord};
 use crate::formats::cleaned;
-use crate::runtime::Engine;
+use crate::runtime::Settings;
 
 /// Checks the answer, and keeps of it what is recorded.
 pub(super) fn check(
-    engine: &Engine,
+    settings: &Settings,
     answer: Answer,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
     let kept_bytes_max = record.kept_bytes_max();
     let (record, scrubber) = (&mut record.result, record.arguments.scrubber_mut());
     let Answer { tool, result, doing: _ } = answer;
-    let result = result.map_err(|error| bounded(engine, &tool, error));
-    let attached = check_attached(engine, &tool, record);
+    let result = result.map_err(|error| bounded(settings, &tool, error));
+    let attached = check_attached(settings, &tool, record);
     match result {
         Ok(value) => {
             attached?;
             // Its size first: a schema may take long with what would be refused anyway.
-            let measured = measure(engine, &tool, &value, kept_bytes_max)?;
+            let measured = measure(settings, &tool, &value, kept_bytes_max)?;
             check_schema(&tool, &value)?;
             match measured {
                 Measured::Text(text) => record.keep(&value, text, kept_bytes_max, scrubber),
@@ -50,10 +50,10 @@ pub(super) fn check(
 
 /// Cleans and measures what was attached. What cannot be passed on is not there afterwards: a failure has its message
 /// all the same.
-fn check_attached(engine: &Engine, tool: &Tool, record: &mut ResultRecord) -> Result<(), ToolError> {
+fn check_attached(settings: &Settings, tool: &Tool, record: &mut ResultRecord) -> Result<(), ToolError> {
     let Some(content) = record.attached().cloned() else { return Ok(()) };
     record.attach(None);
-    check_size(engine, tool, content.get().len())?;
+    check_size(settings, tool, content.get().len())?;
     if let Some(content) = cleaned_text(content) {
         record.attach(Some(&content));
     }
@@ -79,16 +79,16 @@ fn is_plain(json: &str) -> bool {
 }
 
 /// A failure that says no more than any answer may.
-fn bounded(engine: &Engine, tool: &Tool, error: ToolError) -> ToolError {
+fn bounded(settings: &Settings, tool: &Tool, error: ToolError) -> ToolError {
     let bytes = error.message().len() + error.suggestions().iter().map(String::len).sum::<usize>();
-    match check_size(engine, tool, bytes) {
+    match check_size(settings, tool, bytes) {
         Ok(()) => error,
         Err(too_large) => too_large,
     }
 }
 
-fn check_size(engine: &Engine, tool: &Tool, bytes: usize) -> Result<(), ToolError> {
-    let bytes_max = engine.settings.result_bytes_max;
+fn check_size(settings: &Settings, tool: &Tool, bytes: usize) -> Result<(), ToolError> {
+    let bytes_max = settings.result_bytes_max;
     if bytes <= bytes_max {
         return Ok(());
     }
@@ -126,13 +126,13 @@ enum Measured {
 }
 
 fn measure(
-    engine: &Engine,
+    settings: &Settings,
     tool: &Tool,
     value: &Value,
     kept_bytes_max: usize,
 ) -> Result<Measured, ToolError> {
-    let bytes_max = engine.settings.result_bytes_max;
-    let check = |bytes: usize| check_size(engine, tool, bytes);
+    let bytes_max = settings.result_bytes_max;
+    let check = |bytes: usize| check_size(settings, tool, bytes);
     // Even to look at a long text takes about as long as to read the file that it is from. Of one that is
     // too long to be kept, the size is told without what escapes add, which matters only near the limit.
     if has_text_beyond(value, kept_bytes_max) {

@@ -280,7 +280,7 @@ async fn ask_program(
         Some(PermissionResult::Deny { message, .. }) => Err(refuse(program_denies(message), record.ballot)),
         Some(PermissionResult::Allow { updated_input, updated_permissions, .. }) => {
             if let Some(mut input) = updated_input.filter(|input| *input != call.arguments) {
-                fit(engine, &tool, &mut input)?;
+                fit(&engine.settings, &tool, &mut input)?;
                 call.arguments = input;
                 record.arguments.change("the program that was asked", &call.arguments);
             }

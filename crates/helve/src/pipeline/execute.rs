@@ -26,7 +26,7 @@ use super::record::CallRecorder;
 use crate::approvals::binding;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
-use crate::runtime::{ComposedHost, Engine, stop};
+use crate::runtime::{ComposedHost, Engine, Settings, stop};
 pub(crate) use doubt::{have_answered, may_be_asked};
 use resume::Resume;
 pub(crate) use resume::{may_be_at_work, recall_started};
@@ -63,7 +63,7 @@ pub(super) async fn execute(
         let left = until.saturating_duration_since(record.since().into_std());
         call.timeout = Some(call.timeout.map_or(left, |asked| asked.min(left)));
     }
-    let deadline = record.since() + timeout(engine, &tool, &call);
+    let deadline = record.since() + timeout(&engine.settings, &tool, &call);
     let cancelled = call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());
     // What became of a call that had started must be found out, wanted or not.
     if cancelled && record.subject.cut_short().is_none() {
@@ -208,13 +208,13 @@ fn undone(error: ToolError, all: bool) -> ToolError {
 }
 
 /// The time that the tool has of itself, within what any tool may have.
-fn time_allowed(engine: &Engine, tool: &Tool) -> Duration {
+fn time_allowed(settings: &Settings, tool: &Tool) -> Duration {
     let of_tool = tool.definition().timeout_ms.map(Duration::from_millis);
-    of_tool.unwrap_or(engine.settings.timeout_default).min(engine.settings.timeout_max)
+    of_tool.unwrap_or(settings.timeout_default).min(settings.timeout_max)
 }
 
-fn timeout(engine: &Engine, tool: &Tool, call: &Call) -> Duration {
-    let allowed = time_allowed(engine, tool);
+fn timeout(settings: &Settings, tool: &Tool, call: &Call) -> Duration {
+    let allowed = time_allowed(settings, tool);
     call.timeout.map_or(allowed, |asked| asked.min(allowed))
 }
 
@@ -270,7 +270,8 @@ async fn attempts(
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        let Some(wait) = repeat::wait(engine, tool, &error, number, record.work.attempts().last(), deadline)
+        let Some(wait) =
+            repeat::wait(&engine.health, tool, &error, number, record.work.attempts().last(), deadline)
         else {
             return Err(error);
         };
@@ -294,7 +295,7 @@ pub(super) async fn undo(
         record.claim(undoing.claim());
     } else {
         record.begin_run(CancellationToken::new(), &tool);
-        let deadline = record.since() + time_allowed(engine, &tool);
+        let deadline = record.since() + time_allowed(&engine.settings, &tool);
         if let Start::Replay(status) = start::start_undo(engine, undoing.claim(), record, deadline).await? {
             return Ok(status);
         }

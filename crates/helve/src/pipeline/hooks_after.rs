@@ -14,7 +14,7 @@ use super::origin::Origin;
 use super::prepare::fit;
 use super::record::{CallRecorder, ResultRecord};
 use super::{check_output, decide::PermittedCall};
-use crate::hooks::{Fired, Listed};
+use crate::hooks::{Fired, Hooks, Listed};
 use crate::runtime::Engine;
 
 /// A call that hooks want to know the end of.
@@ -27,10 +27,10 @@ pub(super) struct Watched {
 }
 
 /// Remembers what hooks will be told, where there are any.
-pub(super) fn watch(engine: &Engine, permitted: &PermittedCall, origin: &Origin) -> Option<Box<Watched>> {
+pub(super) fn watch(hooks: &Hooks, permitted: &PermittedCall, origin: &Origin) -> Option<Box<Watched>> {
     let call = permitted.call();
-    let answered = listening(engine, &HookEvent::PostToolUse, call, origin);
-    let failed = listening(engine, &HookEvent::PostToolUseFailure, call, origin);
+    let answered = listening(hooks, &HookEvent::PostToolUse, call, origin);
+    let failed = listening(hooks, &HookEvent::PostToolUseFailure, call, origin);
     if answered.is_none() && failed.is_none() {
         return None;
     }
@@ -102,7 +102,7 @@ impl Watched {
         );
         record.arguments.note(fired.conflicts.iter().cloned());
         let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), doing: None };
-        check_output::check(engine, answer, record).map_err(|error| {
+        check_output::check(&engine.settings, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
             self.withheld(record.arguments.scrubber().text(why).get())
         })
@@ -163,8 +163,8 @@ pub(super) struct Denial {
 }
 
 /// Remembers what hooks will be told if the call is denied, where there are any.
-pub(super) fn watch_denial(engine: &Engine, call: &Call, origin: &Origin) -> Option<Box<Denial>> {
-    let hooks = listening(engine, &HookEvent::PermissionDenied, call, origin)?;
+pub(super) fn watch_denial(hooks: &Hooks, call: &Call, origin: &Origin) -> Option<Box<Denial>> {
+    let hooks = listening(hooks, &HookEvent::PermissionDenied, call, origin)?;
     Some(Box::new(Denial { call: call.clone(), hooks }))
 }
 
@@ -183,7 +183,7 @@ impl Denial {
         let Some(tool) = record.subject.tool().cloned().filter(|_| is_gate) else { return error };
         // Nothing that does not fit the tool is shown to a hook.
         let limits = helve_core::json::check(&self.call.arguments, engine.settings.arguments);
-        if limits.is_err() || fit(engine, &tool, &mut self.call.arguments).is_err() {
+        if limits.is_err() || fit(&engine.settings, &tool, &mut self.call.arguments).is_err() {
             return error;
         }
         let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, &record.subject);

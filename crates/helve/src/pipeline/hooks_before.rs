@@ -16,20 +16,20 @@ use super::origin::Origin;
 use super::prepare::{PreparedCall, fit};
 use super::record::{ArgumentsRecord, BeforeWork, Subject};
 use super::resolve::ResolvedCall;
-use crate::hooks::{Answered, Fired, Listed, OfCall, Said};
-use crate::runtime::Engine;
+use crate::hooks::{Answered, Fired, Hooks, Listed, OfCall, Said};
+use crate::runtime::{Engine, Settings};
 
 /// Longest reason that is passed on, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
 
 /// The hooks of an event, where there are some, and the call is neither a hook's own nor an event itself.
 pub(super) fn listening(
-    engine: &Engine,
+    hooks: &Hooks,
     event: &HookEvent,
     call: &Call,
     origin: &Origin,
 ) -> Option<Arc<[Listed]>> {
-    engine.hooks.of(event).filter(|_| !engine.hooks.is_own(&call.caller) && !origin.is_event())
+    hooks.of(event).filter(|_| !hooks.is_own(&call.caller) && !origin.is_event())
 }
 
 /// Tells hooks that a tool is about to be called, and does what they say.
@@ -54,7 +54,7 @@ pub(super) async fn ask(
     // What a person has approved is what hooks had made of it then.
     let is_approved = record.subject.origin().approval().is_some();
     if let Some(updated) = fired.updated_input.filter(|_| !is_approved) {
-        let arguments = refit(engine, &tool, updated.what, record.arguments).map_err(|why| {
+        let arguments = refit(&engine.settings, &tool, updated.what, record.arguments).map_err(|why| {
             no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
         })?;
         record.arguments.rewrite(&updated.by, &arguments, &fired.conflicts);
@@ -72,7 +72,8 @@ pub(super) async fn permission_request(
     suggestions: Vec<Value>,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<PermissionAnswer>, ToolError> {
-    let Some(hooks) = listening(engine, &HookEvent::PermissionRequest, call, record.subject.origin()) else {
+    let Some(hooks) = listening(&engine.hooks, &HookEvent::PermissionRequest, call, record.subject.origin())
+    else {
         return Ok(None);
     };
     let mut of = of_call(HookEvent::PermissionRequest, tool, call, record.subject);
@@ -103,7 +104,7 @@ pub(super) async fn permission_request(
             PermissionAnswer::Allow { updated_input: None, updated_permissions }
         }
         PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
-            match refit(engine, tool, input, record.arguments) {
+            match refit(&engine.settings, tool, input, record.arguments) {
                 Ok(arguments) => {
                     let why = ["with other arguments".to_owned()].into_iter().chain(bounded);
                     record.ballot.add(vote(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
@@ -173,14 +174,14 @@ fn vote(by: &Arc<str>, stance: Stance, why: Option<String>) -> Vote {
 
 /// Arguments from a hook, checked and mended as those of a caller are.
 fn refit(
-    engine: &Engine,
+    settings: &Settings,
     tool: &Tool,
     updated: Map<String, Value>,
     record: &mut ArgumentsRecord<'_>,
 ) -> Result<Value, String> {
     let mut arguments = Value::Object(updated);
-    check_limits(&arguments, engine.settings.arguments).map_err(|error| error.to_string())?;
-    match fit(engine, tool, &mut arguments) {
+    check_limits(&arguments, settings.arguments).map_err(|error| error.to_string())?;
+    match fit(settings, tool, &mut arguments) {
         Ok(repairs) => {
             record.add_repairs(repairs);
             Ok(arguments)

@@ -28,7 +28,7 @@ pub(super) async fn vote(
     let definition = tool.definition();
     let has = |facet| settings.has_facet(definition, facet);
     let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
-    let carrier = carrier(engine, subject);
+    let carrier = carrier(&engine.settings.labels, subject);
     if !egress && !mutates && carrier.is_none() {
         return Ok(None);
     }
@@ -40,7 +40,7 @@ pub(super) async fn vote(
     };
     let before = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     if let Some(carrier) = carrier
-        && let Some(reason) = hands_over(tool, brought(engine, tool), before, &carrier)
+        && let Some(reason) = hands_over(tool, brought(&engine.settings.labels, tool), before, &carrier)
     {
         return Ok(Some(Vote::new(VoteSource::Labels, stance).because(reason)));
     }
@@ -73,9 +73,9 @@ fn looks_up_at_its_source(settings: &LabelSettings, tool: &Tool, session: &Sessi
 
 /// The tool that gets what this call answers while it runs, and may send it out: code with a network that
 /// calls other tools. It was judged before it knew.
-fn carrier(engine: &Engine, subject: &Subject<'_>) -> Option<Tool> {
+fn carrier(settings: &LabelSettings, subject: &Subject<'_>) -> Option<Tool> {
     let (run, part) = (subject.run()?, subject.part()?);
-    let sends = |tool: &Tool| engine.settings.labels.has_facet(tool.definition(), Facet::Egress);
+    let sends = |tool: &Tool| settings.has_facet(tool.definition(), Facet::Egress);
     run.learning_of(&part.path).into_iter().find(sends)
 }
 
@@ -119,11 +119,11 @@ fn words(label: Label) -> &'static str {
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(engine: &Engine, subject: &Subject<'_>, votes: &[Vote]) -> Result<(), ToolError> {
     let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
-    let brought = brought(engine, &tool);
+    let brought = brought(&engine.settings.labels, &tool);
     let Some(session) = raise(engine, brought, subject).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
     let was_judged = votes.iter().any(|vote| vote.source == VoteSource::Labels);
-    if let Some(carrier) = carrier(engine, subject).filter(|_| !was_judged)
+    if let Some(carrier) = carrier(&engine.settings.labels, subject).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {
         let error = ToolError::new(ErrorCode::PermissionDenied, reason);
@@ -161,8 +161,8 @@ pub(super) async fn enter_run(engine: &Engine, run: CallId, subject: &Subject<'_
 }
 
 /// What a call of a tool brings into its session, as long as it keeps to its schema.
-fn brought(engine: &Engine, tool: &Tool) -> LabelSet {
-    let brought = engine.settings.labels.brought_by(tool.definition());
+fn brought(settings: &LabelSettings, tool: &Tool) -> LabelSet {
+    let brought = settings.brought_by(tool.definition());
     match brought.has(Label::Untrusted) && is_closed(tool) {
         true => brought.without(LabelSet::NONE.with(Label::Untrusted)),
         false => brought,
@@ -216,7 +216,7 @@ async fn keep_back(engine: &Engine, subject: &Subject<'_>) -> Result<(), ToolErr
     if !engine.settings.labels.holds_for(subject.caller()) {
         return Ok(());
     }
-    let Some(carrier) = carrier(engine, subject) else { return Ok(()) };
+    let Some(carrier) = carrier(&engine.settings.labels, subject) else { return Ok(()) };
     let session = sessions::of(engine, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     if !session.is_some_and(|session| session.labels().has_met()) {
         return Ok(());

@@ -47,7 +47,7 @@ pub(crate) use record::error_of_run;
 /// Runs a call and records it.
 pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -> Outcome {
     let mut record = CallRecorder::open(engine, &call, origin);
-    let denial = hooks_after::watch_denial(engine, &call, record.subject.origin());
+    let denial = hooks_after::watch_denial(&engine.hooks, &call, record.subject.origin());
     let span = tracing::debug_span!("call", id = %record.subject.call_id(), tool = %call.tool.escape_debug());
     let result = if span.is_disabled() {
         stages(engine, call, &mut record).await
@@ -94,7 +94,7 @@ async fn stages(
     let authorized = record.authorized(authorize::authorize(engine, resolved, record.subject.origin()))?;
 
     record.enter(Stage::Prepare);
-    let prepared = prepare::prepare(engine, authorized, &mut record.arguments)?;
+    let prepared = prepare::prepare(&engine.settings, authorized, &mut record.arguments)?;
 
     let permitted = match decide::permitted_before(prepared, &mut record.before_work()) {
         ControlFlow::Break(permitted) => permitted,
@@ -108,7 +108,7 @@ async fn stages(
         },
     };
 
-    let watched = hooks_after::watch(engine, &permitted, record.subject.origin());
+    let watched = hooks_after::watch(&engine.hooks, &permitted, record.subject.origin());
     let result = perform(engine, permitted, record).await;
     match watched {
         Some(watched) => Box::pin(watched.tell(engine, result, record)).await,
@@ -123,16 +123,17 @@ async fn gate(
     record: &mut CallRecorder<'_>,
 ) -> Result<Decision, ToolError> {
     let origin = record.subject.origin();
-    let prepared = match hooks_before::listening(engine, &HookEvent::PreToolUse, &prepared.0.call, origin) {
-        Some(hooks) => {
-            record.enter(Stage::HooksBefore);
-            Box::pin(hooks_before::ask(engine, hooks, prepared, &mut record.before_work())).await?
-        }
-        None => prepared,
-    };
+    let prepared =
+        match hooks_before::listening(&engine.hooks, &HookEvent::PreToolUse, &prepared.0.call, origin) {
+            Some(hooks) => {
+                record.enter(Stage::HooksBefore);
+                Box::pin(hooks_before::ask(engine, hooks, prepared, &mut record.before_work())).await?
+            }
+            None => prepared,
+        };
 
     record.enter(Stage::Ready);
-    let ready = match ready::ready(engine, prepared)? {
+    let ready = match ready::ready(&engine.registry, &*engine.integrations, prepared)? {
         Readiness::Ready(ready) => {
             record.go_on_to(Stage::Decide);
             ready
@@ -196,7 +197,7 @@ async fn perform(
     let (done, failed) = if answer.result.is_ok() { (doing, None) } else { (None, doing) };
 
     record.enter(Stage::CheckOutput);
-    let checked = check_output::check(engine, answer, record);
+    let checked = check_output::check(&engine.settings, answer, record);
     if is_labelled {
         Box::pin(labels::leave(engine, checked.as_ref(), &record.subject, &record.result)).await?;
     }

@@ -5,7 +5,7 @@
 
 use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
 use helve_core::session::SessionState;
-use helve_core::{AdvisedAction, Call, LabelSet, Tool, ToolError};
+use helve_core::{AdvisedAction, Call, LabelSet, Risk, Tool, ToolError};
 
 use super::judge::{self, MayAsk, Verdict, judge};
 use super::labels;
@@ -70,7 +70,7 @@ pub(super) async fn collect_votes(
         ballot.ask(|| met);
     }
     ballot.ask(|| said.waiver);
-    risk(engine, tool).for_each(|vote| ballot.ask(|| Some(vote)));
+    risk(engine.settings.ask_from, tool).for_each(|vote| ballot.ask(|| Some(vote)));
     Ok(never_ask(said.never_ask, subject.origin()))
 }
 
@@ -163,10 +163,10 @@ fn policy(engine: &Engine, tool: &Tool, call: &Call, labels: LabelSet, origin: &
     })
 }
 
-fn risk(engine: &Engine, tool: &Tool) -> impl Iterator<Item = Vote> {
+fn risk(ask_from: Risk, tool: &Tool) -> impl Iterator<Item = Vote> {
     let definition = tool.definition();
     // A composed call asks for the part that needs it, when it comes to it.
-    let risky = (definition.risk >= engine.settings.ask_from && !tool.is_composed())
+    let risky = (definition.risk >= ask_from && !tool.is_composed())
         .then(|| format!("`{}` is of {} risk", definition.name, definition.risk));
     let always = definition.requires_approval.then(|| format!("`{}` always needs approval", definition.name));
     let vote = |reason: String| Vote::new(VoteSource::Risk, Stance::Ask).because(reason);

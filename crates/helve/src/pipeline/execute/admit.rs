@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::super::record::CallRecorder;
 use crate::limits::{Held, Pass, Verdict};
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Settings};
 
 /// What a call holds while it runs.
 pub(super) struct Admitted<'p> {
@@ -56,7 +56,7 @@ impl Admitted<'_> {
             // Its parts have their own.
             Err(_) if tool.is_composed() => Verdict::Unknown,
             // Who gives a tool less than its time must not have it left alone for everybody.
-            Err(error) if error.code() == ErrorCode::Timeout && is_hurried(engine, tool, asked) => {
+            Err(error) if error.code() == ErrorCode::Timeout && is_hurried(&engine.settings, tool, asked) => {
                 Verdict::Unknown
             }
             Err(error) => Verdict::of(error.code()),
@@ -65,6 +65,6 @@ impl Admitted<'_> {
     }
 }
 
-fn is_hurried(engine: &Engine, tool: &Tool, asked: Option<Duration>) -> bool {
-    asked.is_some_and(|asked| asked < super::time_allowed(engine, tool))
+fn is_hurried(settings: &Settings, tool: &Tool, asked: Option<Duration>) -> bool {
+    asked.is_some_and(|asked| asked < super::time_allowed(settings, tool))
 }

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::record::CallRecorder;
 use crate::runs::ActiveRun;
-use crate::runtime::{Engine, stop};
+use crate::runtime::{Engine, Settings, stop};
 
 /// How long an aborted task has to let go. One that is blocked in a system call will not.
 const ABORT_WAIT: Duration = Duration::from_millis(20);
@@ -93,7 +93,7 @@ async fn wait(
         ended = &mut running.work => return finished(tool, ended),
         () = taken_back(told.outer_cancellation()) => cancelled(),
         by = engine.stop.over() => stop::cut_off(&by, tool),
-        () = tokio::time::sleep_until(deadline) => timed_out(engine, tool, call),
+        () = tokio::time::sleep_until(deadline) => timed_out(&engine.settings, tool, call),
     };
     // A composed tool is our own code, and ends as soon as its parts do; each has its own grace.
     let grace = if tool.is_composed() { COMPOSED_GRACE } else { engine.settings.cancel_grace };
@@ -233,8 +233,8 @@ pub(super) fn cancelled() -> ToolError {
     ToolError::new(ErrorCode::Cancelled, "the call was cancelled")
 }
 
-fn timed_out(engine: &Engine, tool: &Tool, call: &Call) -> ToolError {
-    let allowed = super::timeout(engine, tool, call);
+fn timed_out(settings: &Settings, tool: &Tool, call: &Call) -> ToolError {
+    let allowed = super::timeout(settings, tool, call);
     let message = format!("`{}` did not finish within {} ms", tool.name(), allowed.as_millis());
     let error = ToolError::new(ErrorCode::Timeout, message);
     // Where the call may have done its work, this would be an invitation to do it twice.

@@ -94,7 +94,7 @@ pub(crate) fn may_be_at_work(
     tool: &Tool,
     begun_at: Option<jiff::Timestamp>,
 ) -> Option<Duration> {
-    let allowed = super::time_allowed(engine, tool) + AT_WORK_MARGIN;
+    let allowed = super::time_allowed(&engine.settings, tool) + AT_WORK_MARGIN;
     // A clock that was set back tells nothing, so that all of the time is waited for.
     let since = begun_at.map(|begun_at| engine.clock.now().duration_since(begun_at));
     let since = since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
@@ -109,7 +109,7 @@ pub(super) async fn recall(
     context: Context,
 ) -> Result<Recalled, ToolError> {
     if let Some(handler) = tool.recall_handler() {
-        return guarded(engine, handler.recall(arguments.clone(), context)).await;
+        return guarded(&engine.settings, handler.recall(arguments.clone(), context)).await;
     }
     let Some(declared) = &tool.definition().recall else { return Ok(Recalled::Unknown) };
     let key = context.idempotency_key().map_or(Value::Null, Value::from);

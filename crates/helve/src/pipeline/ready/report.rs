@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helve_core::ports::Integrations;
 use helve_core::{Call, CallId, ToolError};
 use serde_json::{Map, Value};
 
@@ -25,26 +26,26 @@ pub(crate) async fn report(engine: &Arc<Engine>, call: Call) -> Result<Vec<Condi
     } else {
         helve_core::json::check(&call.arguments, engine.settings.arguments)
             .map_err(|error| ToolError::new(helve_core::ErrorCode::ValidationFailed, error.to_string()))?;
-        fit(engine, tool, &mut call.arguments)?;
+        fit(&engine.settings, tool, &mut call.arguments)?;
     }
-    let mut reports = integrations(engine, &resolved);
+    let mut reports = integrations(&*engine.integrations, &resolved);
     let asked =
         Asked { call_id: CallId::new(engine.clock.now()), tool: &resolved.tool, call: &resolved.call };
     reports.extend(evaluate(engine, asked).await);
     Ok(reports)
 }
 
-fn integrations(engine: &Arc<Engine>, resolved: &ResolvedCall) -> Vec<ConditionReport> {
+fn integrations(integrations: &dyn Integrations, resolved: &ResolvedCall) -> Vec<ConditionReport> {
     let names = resolved.tool.definition().integrations.iter();
     names
         .map(|name| {
-            let holds = engine.integrations.connected(name, &resolved.call.caller);
+            let holds = integrations.connected(name, &resolved.call.caller);
             ConditionReport {
                 description: format!("`{name}` is connected"),
                 kind: "integration",
                 critical: true,
                 holds,
-                reason: (!holds).then(|| engine.integrations.how_to_connect(name)),
+                reason: (!holds).then(|| integrations.how_to_connect(name)),
             }
         })
         .collect()
