@@ -291,7 +291,7 @@ pub(super) async fn undo(
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
     if record.subject.cut_short().is_some() {
-        record.subject.hold_step(StepKind::Resumed);
+        record.subject.buffer_step(StepKind::Resumed);
         record.claim(undoing.claim());
     } else {
         record.begin_run(CancellationToken::new(), &tool);
@@ -327,7 +327,7 @@ pub(super) async fn undo(
     Err(unknown.fold(error, |error, part| {
         // Whoever asks again is not told the same once more: somebody may know by then.
         let kind = StepKind::Waiting { reason: WaitingFor::UnknownOutcome, approval_id: None };
-        run.hold(Entry::Step(step(engine.clock.now(), part.call_id, undoing.run, kind)));
+        run.buffer(Entry::Step(step(engine.clock.now(), part.call_id, undoing.run, kind)));
         error.suggest(format!("find out whether {} had its effect, say so, and undo again", part.call_id))
     }))
 }

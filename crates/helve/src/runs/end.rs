@@ -202,7 +202,7 @@ async fn look_into(
         None => Answer::DidNotHappen,
     };
     let kind = StepKind::Settled { answer, by: None };
-    run.hold(Entry::Step(step(engine.clock.now(), call_id, done.run, kind)));
+    run.buffer(Entry::Step(step(engine.clock.now(), call_id, done.run, kind)));
     let code = earlier.finished.as_ref().and_then(|finished| finished.ending.code);
     done.report.state = without_effect(code);
     found.or(Some(done))

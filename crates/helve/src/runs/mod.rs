@@ -6,8 +6,8 @@
 //! `end.rs` ends what cannot go on.
 
 mod active;
+mod claimed;
 mod end;
-mod held;
 mod here;
 mod history;
 mod part;

@@ -15,8 +15,8 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Done, step};
+use super::claimed::{ClaimedRun, not_open};
 use super::end::{at_work, end_apart, park};
-use super::held::{Held, not_open};
 use super::history::{Earlier, History, parse};
 use super::part::done_before;
 use super::watch::Watch;
@@ -232,8 +232,9 @@ impl Runtime {
         engine.ledger.commit(settled(engine, run, call_id, settlement)).await?;
         // Somebody else may have been faster, with another answer.
         let history = History::new(engine.ledger.history(run).await?);
-        let held = history.call(call_id).and_then(|earlier| earlier.settled.as_ref()).map(|(held, _)| *held);
-        if held == Some(answer) { Ok(()) } else { Err(RunError::NotInDoubt(call_id)) }
+        let claimed =
+            history.call(call_id).and_then(|earlier| earlier.settled.as_ref()).map(|(claimed, _)| *claimed);
+        if claimed == Some(answer) { Ok(()) } else { Err(RunError::NotInDoubt(call_id)) }
     }
 
     /// Undoes a finished run: its effects and what its tools did, newest first, as far as that can
@@ -348,9 +349,9 @@ async fn resume_all(
     let taken_up = runs.into_iter().map(|(run, cancel)| {
         let looking = looking.clone();
         async move {
-            let held = Held::take(engine, run, false).await;
+            let claimed = ClaimedRun::take(engine, run, false).await;
             drop(looking);
-            go_on_with_left(engine, run, held, cancel).await
+            go_on_with_left(engine, run, claimed, cancel).await
         }
     });
     let taken_up: Vec<_> = taken_up.collect();
@@ -361,18 +362,18 @@ async fn resume_all(
 
 /// Takes up one run that was left. None where there is nothing to say of it: somebody else was faster.
 pub(super) async fn resume_left(engine: &Arc<Engine>, run: CallId, cancel: bool) -> Option<Recovered> {
-    let held = Held::take(engine, run, false).await;
-    go_on_with_left(engine, run, held, cancel).await
+    let claimed = ClaimedRun::take(engine, run, false).await;
+    go_on_with_left(engine, run, claimed, cancel).await
 }
 
 async fn go_on_with_left(
     engine: &Arc<Engine>,
     run: CallId,
-    held: Result<Held, RunError>,
+    claimed: Result<ClaimedRun, RunError>,
     cancel: bool,
 ) -> Option<Recovered> {
-    let taken_up = match held {
-        Ok(held) => go_on_with(engine, held, None, cancel).await.unwrap_or_else(TakenUp::Failed),
+    let taken_up = match claimed {
+        Ok(claimed) => go_on_with(engine, claimed, None, cancel).await.unwrap_or_else(TakenUp::Failed),
         Err(error) => TakenUp::Failed(error),
     };
     match taken_up {
@@ -401,18 +402,18 @@ async fn resume_open(
     asked: Option<Asked>,
     cancel: bool,
 ) -> Result<TakenUp, RunError> {
-    let held = Held::take(engine, run, asked.is_some()).await?;
-    go_on_with(engine, held, asked.and_then(|asked| asked.settlement), cancel).await
+    let claimed = ClaimedRun::take(engine, run, asked.is_some()).await?;
+    go_on_with(engine, claimed, asked.and_then(|asked| asked.settlement), cancel).await
 }
 
 /// Goes on with a run that is ours.
 async fn go_on_with(
     engine: &Arc<Engine>,
-    held: Held,
+    claimed: ClaimedRun,
     settlement: Option<Settlement>,
     cancel: bool,
 ) -> Result<TakenUp, RunError> {
-    let (run, by_hand) = (held.run(), held.is_asked());
+    let (run, by_hand) = (claimed.run(), claimed.is_asked());
     let mut entries = engine.ledger.history(run).await?;
     if let Some(settlement) = settlement
         && let Some(entry) = settle(engine, run, &entries, settlement)
@@ -435,10 +436,10 @@ async fn go_on_with(
     if ending != Ending::Cancelled
         && let Some(wait) = at_work(engine, &history).await
     {
-        held.postpone(wait);
+        claimed.postpone(wait);
         return Err(RunError::AtWork { run, seconds: wait.as_secs() + 1 });
     }
-    let active = taken_up(engine, held, history);
+    let active = taken_up(engine, claimed, history);
     let outcome = match undoing {
         Some(undoing) => {
             pipeline::undo(engine, call_of(&started), Origin::Resumed(Arc::clone(&active)), undoing).await
@@ -517,7 +518,7 @@ async fn go_on(
         OnCrash::RollBack if !by_hand => {
             // A person may have to be asked in the middle of it, and then it must still be known.
             let kind = StepKind::RollingBack;
-            active.hold(Entry::Step(step(engine.clock.now(), active.id, active.id, kind)));
+            active.buffer(Entry::Step(step(engine.clock.now(), active.id, active.id, kind)));
             end_apart(engine, call, active, Some(tool), rolled_back()).await
         }
         OnCrash::Resume | OnCrash::Ask | OnCrash::RollBack => {
@@ -555,8 +556,8 @@ fn settled(engine: &Engine, run: CallId, call_id: CallId, settlement: Settlement
 
 /// The run as it is taken up: what its parts did is known. From here on its record knows what to do where
 /// nobody waits for it any more.
-fn taken_up(engine: &Arc<Engine>, held: Held, history: History) -> Arc<ActiveRun> {
-    let (run, left) = held.begins();
+fn taken_up(engine: &Arc<Engine>, claimed: ClaimedRun, history: History) -> Arc<ActiveRun> {
+    let (run, left) = claimed.begins();
     let active = ActiveRun::new(run, CancellationToken::new(), history);
     active.was_left(left);
     active.resumes();

@@ -103,7 +103,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
             false => PartState::Undone,
         };
     };
-    run.hold(Entry::Step(undo_record.step(engine, StepKind::UndoStarted)));
+    run.buffer(Entry::Step(undo_record.step(engine, StepKind::UndoStarted)));
     let undone = match declared {
         Undo::Handler if undo_record.withheld => Err(not_kept()),
         Undo::Handler => by_handler(engine, run, &undo_record).await,

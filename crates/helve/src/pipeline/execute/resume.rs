@@ -38,7 +38,7 @@ pub(super) async fn resume(
 ) -> Result<Resume, ToolError> {
     let Some((call_id, earlier)) = record.subject.cut_short() else { return Ok(Resume::Start) };
     let (executed, settled, begun_at) = (earlier.executed.clone(), earlier.settled.clone(), earlier.begun_at);
-    record.subject.hold_step(StepKind::Resumed);
+    record.subject.buffer_step(StepKind::Resumed);
     // Its parts know by themselves how far they have come.
     if tool.is_composed() {
         return Ok(Resume::Again);

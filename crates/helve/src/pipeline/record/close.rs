@@ -101,7 +101,7 @@ impl CallRecorder<'_> {
             (Some(run), Origin::Part(part)) => {
                 let entry = match part.follow_up {
                     // Nobody outside the run knows of this end before the run's own, which is waited for.
-                    FollowUp::AtOnce => run.hold_if_alone(&part.part.path, entry),
+                    FollowUp::AtOnce => run.buffer_if_alone(&part.part.path, entry),
                     FollowUp::Unknown => Some(entry),
                 };
                 let Some(entry) = entry else { return Ok(()) };

@@ -80,7 +80,7 @@ impl CallRecorder<'_> {
         let (ledger, is_granted) = (&*self.engine.ledger, self.gate.grant().is_some());
         let written = match self.subject.run() {
             Some(run) if composed && !is_granted => {
-                run.hold(started);
+                run.buffer(started);
                 self.arguments.are_in_start = true;
                 return Ok(());
             }
@@ -112,7 +112,7 @@ impl CallRecorder<'_> {
             return Ok(());
         }
         if !self.journal.has_start {
-            run.hold(Entry::Started(self.started()));
+            run.buffer(Entry::Started(self.started()));
             (self.journal.has_start, self.arguments.are_in_start) = (true, true);
         }
         self.must_survive();

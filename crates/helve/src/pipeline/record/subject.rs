@@ -115,15 +115,15 @@ impl<'p> Subject<'p> {
     /// Records a step in its place, without waiting.
     pub(in crate::pipeline) fn tell_step(&self, kind: StepKind) {
         match &self.run {
-            Some(_) => self.hold_step(kind),
+            Some(_) => self.buffer_step(kind),
             None => self.append_step(kind),
         }
     }
 
     /// Records a step with the next entry of the run that is waited for.
-    pub(in crate::pipeline) fn hold_step(&self, kind: StepKind) {
+    pub(in crate::pipeline) fn buffer_step(&self, kind: StepKind) {
         if let Some(run) = &self.run {
-            run.hold(Entry::Step(self.step(kind)));
+            run.buffer(Entry::Step(self.step(kind)));
         }
     }
 

@@ -13,13 +13,13 @@ use crate::runtime::Engine;
 
 /// A run that this process holds and is not at yet. Should whoever takes it up go away before, or the ledger
 /// fail, it is left for the next one: else it would be nobody's until this process ends.
-pub(super) struct Held {
+pub(super) struct ClaimedRun {
     engine: Option<Arc<Engine>>,
     run: CallId,
     left: Left,
 }
 
-impl Held {
+impl ClaimedRun {
     /// Takes one that was left, whoever left it. `asked`: because somebody wants it to go on.
     pub(super) async fn take(engine: &Arc<Engine>, run: CallId, asked: bool) -> Result<Self, RunError> {
         if engine.stop.has_begun() {
@@ -73,7 +73,7 @@ impl Held {
     }
 }
 
-impl Drop for Held {
+impl Drop for ClaimedRun {
     fn drop(&mut self) {
         if let Some(parts) = &self.engine {
             parts.runs.leave(self.run, self.left);
