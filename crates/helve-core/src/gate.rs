@@ -48,11 +48,11 @@ impl fmt::Display for Stance {
     }
 }
 
-/// Who has a say in a call. The gate decides by this, and never by a name: names come from
+/// Who votes on a call. The gate decides by this, and never by a name: names come from
 /// configuration and from code, and anybody could call themselves `labels`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub enum Speaker {
+pub enum VoteSource {
     /// The check that a caller says who they are.
     Authentication,
     /// The list of tools that the caller's key may use.
@@ -89,7 +89,7 @@ pub enum Speaker {
     Earlier,
 }
 
-impl Speaker {
+impl VoteSource {
     /// The words for it where it has no name.
     pub fn as_str(self) -> &'static str {
         match self {
@@ -134,12 +134,14 @@ impl Speaker {
     }
 }
 
-/// What one speaker says to a call.
+/// What one source says to a call.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Voice {
-    /// Who speaks. Decisions look at this.
-    pub speaker: Speaker,
-    /// Who speaks, in words for people and the journal: `policy no-mail`, `rule deny mail/*`, `risk`.
+pub struct Vote {
+    /// Whose vote it is. Decisions look at this.
+    // `speaker` in JSON, which programs read.
+    #[serde(rename = "speaker")]
+    pub source: VoteSource,
+    /// Whose vote it is, in words for people and the journal: `policy no-mail`, `rule deny mail/*`, `risk`.
     pub by: Arc<str>,
     /// What it says.
     pub stance: Stance,
@@ -148,22 +150,22 @@ pub struct Voice {
     pub reason: Option<String>,
 }
 
-impl Voice {
-    /// A voice under the speaker's own words.
-    pub fn new(speaker: Speaker, stance: Stance) -> Self {
-        Self { speaker, by: speaker.as_str().into(), stance, reason: None }
+impl Vote {
+    /// A vote under the source's own words.
+    pub fn new(source: VoteSource, stance: Stance) -> Self {
+        Self { source, by: source.as_str().into(), stance, reason: None }
     }
 
-    /// A voice under words that begin with the speaker's own, such as `hook 2 (check.sh)`.
-    pub fn named(speaker: Speaker, by: impl Into<Arc<str>>, stance: Stance) -> Self {
-        Self { speaker, by: by.into(), stance, reason: None }
+    /// A vote under words that begin with the source's own, such as `hook 2 (check.sh)`.
+    pub fn named(source: VoteSource, by: impl Into<Arc<str>>, stance: Stance) -> Self {
+        Self { source, by: by.into(), stance, reason: None }
     }
 
     /// What a policy of this name says; an empty name where it is no policy in particular.
     pub fn policy(name: &str, stance: Stance) -> Self {
         match name {
-            "" => Self::new(Speaker::Policy, stance),
-            name => Self::named(Speaker::Policy, format!("policy {name}"), stance),
+            "" => Self::new(VoteSource::Policy, stance),
+            name => Self::named(VoteSource::Policy, format!("policy {name}"), stance),
         }
     }
 
@@ -173,26 +175,26 @@ impl Voice {
         self
     }
 
-    /// This voice as one that came from a [`Policy`](crate::ports::Policy): a policy speaks for itself and
+    /// This vote as one that came from a [`Policy`](crate::ports::Policy): a policy speaks for itself and
     /// for what a person trusts, whatever it says that it is.
     pub fn from_policy(self) -> Self {
-        match self.speaker {
-            Speaker::Policy | Speaker::Trust => self,
-            Speaker::Authentication
-            | Speaker::AccessList
-            | Speaker::Role
-            | Speaker::Rule
-            | Speaker::Mode
-            | Speaker::Hook
-            | Speaker::Program
-            | Speaker::Agent
-            | Speaker::Session
-            | Speaker::Labels
-            | Speaker::Risk
-            | Speaker::Completion
-            | Speaker::Event
-            | Speaker::Person
-            | Speaker::Earlier => Self { reason: self.reason, ..Self::policy(&self.by, self.stance) },
+        match self.source {
+            VoteSource::Policy | VoteSource::Trust => self,
+            VoteSource::Authentication
+            | VoteSource::AccessList
+            | VoteSource::Role
+            | VoteSource::Rule
+            | VoteSource::Mode
+            | VoteSource::Hook
+            | VoteSource::Program
+            | VoteSource::Agent
+            | VoteSource::Session
+            | VoteSource::Labels
+            | VoteSource::Risk
+            | VoteSource::Completion
+            | VoteSource::Event
+            | VoteSource::Person
+            | VoteSource::Earlier => Self { reason: self.reason, ..Self::policy(&self.by, self.stance) },
         }
     }
 }

@@ -51,7 +51,7 @@ pub use definition::{
 };
 pub use error::{ErrorCode, ErrorKind, Stage, ToolCode, ToolError};
 pub use event::Event;
-pub use gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
+pub use gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
 pub use helve_schema::{FieldError, Problem, Repair, Schema};
 pub use id::{ApprovalId, CallId, KeyId, RuleId};
 pub use identity::{Key, KeyText, Purpose};

@@ -237,9 +237,9 @@ pub struct GateRecord {
     pub by: Vec<Arc<str>>,
 }
 
-/// What one speaker said to a call, in the journal's words.
+/// What one source said to a call, in the journal's words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct VoiceRecord {
+pub struct VoteRecord {
     /// Who: `policy no-mail`, `rule deny mail/*`, `hook 2 (check.sh)`, `risk`, `labels`.
     pub by: Arc<str>,
     /// What it said.
@@ -418,9 +418,9 @@ pub struct Payload {
     /// The error.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,
-    /// Why the gate said what it did, and what others said to it.
-    #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub voices: Vec<VoiceRecord>,
+    /// Why the gate decided as it did: votes with a reason. Journals have them as `voices`.
+    #[serde(rename = "voices", default, skip_serializing_if = "Vec::is_empty")]
+    pub votes: Vec<VoteRecord>,
     /// What the calling agent decided about its call, how sure it was and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Box<Advice>>,

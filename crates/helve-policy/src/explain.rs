@@ -2,7 +2,7 @@
 
 use cedar_policy::{Decision, PolicySet};
 use helve_core::ports::Policy as _;
-use helve_core::{PolicyRequest, Stance, Voice};
+use helve_core::{PolicyRequest, Stance, Vote};
 use serde::Serialize;
 
 use crate::plan::{Approved, Open, Plan};
@@ -11,8 +11,9 @@ use crate::policies::{Loaded, Policies, Statement};
 /// Why something is decided as it is.
 #[derive(Debug, Clone, Serialize)]
 pub struct Explanation {
-    /// What is decided.
-    pub voice: Voice,
+    /// What is decided. It is `voice` in JSON, which programs read.
+    #[serde(rename = "voice")]
+    pub vote: Vote,
     /// Every policy that applies, in the order of the files.
     pub applied: Vec<Applied>,
     /// Policies that failed, and how.
@@ -58,9 +59,9 @@ impl Policies {
     /// assert!(explanation.applied[0].decided);
     /// ```
     pub fn explain(&self, request: &PolicyRequest<'_>) -> Explanation {
-        let voice = self.rule(request);
+        let vote = self.rule(request);
         let mut explanation = Explanation {
-            voice,
+            vote,
             applied: Vec::new(),
             errors: Vec::new(),
             policies: 0,
@@ -108,7 +109,7 @@ impl Loaded {
                 }
             };
             if applies_now {
-                let decides = match explanation.voice.stance {
+                let decides = match explanation.vote.stance {
                     Stance::Allow => parsed.permits(),
                     Stance::Ask => !parsed.permits() && !after,
                     Stance::Deny => !parsed.permits() && after,

@@ -35,10 +35,10 @@
 //!     labels: LabelSet::NONE,
 //!     now: jiff::Timestamp::now(),
 //! };
-//! let voice = policies.rule(&request);
-//! assert_eq!(voice.stance, Stance::Deny);
-//! assert_eq!(&*voice.by, "policy inside-only");
-//! assert_eq!(voice.reason.as_deref(), Some("mail goes to our own people"));
+//! let vote = policies.rule(&request);
+//! assert_eq!(vote.stance, Stance::Deny);
+//! assert_eq!(&*vote.by, "policy inside-only");
+//! assert_eq!(vote.reason.as_deref(), Some("mail goes to our own people"));
 //! ```
 //!
 //! The way of a request: `cache` knows requests like it, or `plan` picks the policies whose scope

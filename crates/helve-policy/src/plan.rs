@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use cedar_policy::{Context, Decision, Entities, EntityUid, PolicySet, Request, RestrictedExpression};
-use helve_core::{Action, PolicyRequest, PolicyResource, Stance, Voice};
+use helve_core::{Action, PolicyRequest, PolicyResource, Stance, Vote};
 use serde_json::Value;
 
 use crate::arguments::{Field, shape_of, shown};
@@ -20,7 +20,7 @@ use crate::scope::Placed;
 /// What is known about requests like one.
 pub(crate) enum Plan {
     /// The answer is always the same.
-    Settled(Voice),
+    Settled(Vote),
     /// Some policy looks at what differs from call to call.
     Open(Box<Open>),
 }
@@ -248,7 +248,7 @@ impl Loaded {
     }
 
     /// What the policies say to one request.
-    pub(crate) fn answer(&self, open: &Open, request: &PolicyRequest<'_>) -> Voice {
+    pub(crate) fn answer(&self, open: &Open, request: &PolicyRequest<'_>) -> Vote {
         let mentions: Vec<_> = self.chosen(open).flat_map(|parsed| &parsed.mentions.arguments).collect();
         let arguments = match open.arguments(request, &mentions) {
             Ok(arguments) => arguments,
@@ -267,7 +267,7 @@ impl Loaded {
             return broken(&policy, &error);
         }
         if unapproved.allowed {
-            return voice(&unapproved.by, Stance::Allow);
+            return vote(&unapproved.by, Stance::Allow);
         }
         let approved = self.judge(open, &sets, request, arguments, Approved::Yes);
         if let Some((policy, error)) = approved.error {
@@ -276,12 +276,12 @@ impl Loaded {
         match (approved.allowed, request.action) {
             (true, Action::List | Action::Call) => {
                 let by = if unapproved.by.is_empty() { approved.by } else { unapproved.by };
-                voice(&by, Stance::Ask)
+                vote(&by, Stance::Ask)
             }
-            (true, _) => voice(&unapproved.by, Stance::Deny)
+            (true, _) => vote(&unapproved.by, Stance::Deny)
                 .because("it would take an approval, and that cannot be asked for here"),
             (false, _) if approved.by.is_empty() => denied("no policy permits it".to_owned()),
-            (false, _) => voice(&approved.by, Stance::Deny),
+            (false, _) => vote(&approved.by, Stance::Deny),
         }
     }
 
@@ -379,23 +379,23 @@ impl Open {
     }
 }
 
-fn denied(reason: String) -> Voice {
-    Voice::policy("", Stance::Deny).because(reason)
+fn denied(reason: String) -> Vote {
+    Vote::policy("", Stance::Deny).because(reason)
 }
 
 /// A policy that fails must not let anything through: not even what it was there to permit, because
 /// nobody knows what it would have forbidden.
-fn broken(policy: &str, error: &str) -> Voice {
-    Voice::policy(policy, Stance::Deny)
+fn broken(policy: &str, error: &str) -> Vote {
+    Vote::policy(policy, Stance::Deny)
         .because(format!("the policy failed, and a policy that fails denies: {error}"))
 }
 
-fn voice(by: &[&Parsed], stance: Stance) -> Voice {
+fn vote(by: &[&Parsed], stance: Stance) -> Vote {
     let names: Vec<_> = by.iter().map(|parsed| &*parsed.name).collect();
-    let voice = Voice::policy(&names.join(", "), stance);
+    let vote = Vote::policy(&names.join(", "), stance);
     let reasons: Vec<_> = match stance {
         Stance::Allow => Vec::new(),
         Stance::Ask | Stance::Deny => by.iter().filter_map(|parsed| parsed.reason.as_deref()).collect(),
     };
-    if reasons.is_empty() { voice } else { voice.because(reasons.join("; ")) }
+    if reasons.is_empty() { vote } else { vote.because(reasons.join("; ")) }
 }

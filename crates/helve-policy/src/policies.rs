@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use cedar_policy::Authorizer;
 use helve_core::ports::Policy;
-use helve_core::{PolicyRequest, Stance, Tool, Voice};
+use helve_core::{PolicyRequest, Stance, Tool, Vote};
 use serde::Serialize;
 
 use crate::cache::Cache;
@@ -220,13 +220,13 @@ impl Loaded {
 }
 
 impl Policy for Policies {
-    fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
+    fn rule(&self, request: &PolicyRequest<'_>) -> Vote {
         match &self.state {
             Ok(loaded) => match &*loaded.plan(request) {
-                Plan::Settled(voice) => voice.clone(),
+                Plan::Settled(vote) => vote.clone(),
                 Plan::Open(open) => loaded.answer(open, request),
             },
-            Err(reason) => Voice::policy("", Stance::Deny).because(reason.as_str()),
+            Err(reason) => Vote::policy("", Stance::Deny).because(reason.as_str()),
         }
     }
 }

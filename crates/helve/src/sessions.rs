@@ -12,7 +12,7 @@ use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{Caller, Channel, Definition, Facet, Label, LabelSet};
 use jiff::Timestamp;
 
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 use crate::volatile::lock;
 
 /// Most sessions that are kept at hand.
@@ -171,77 +171,77 @@ impl Fresh {
 
 /// What is remembered of a caller's session.
 pub(crate) async fn of(
-    parts: &Parts,
+    engine: &Engine,
     caller: &Caller,
     fresh: Fresh,
 ) -> Result<Option<Arc<SessionState>>, JournalError> {
-    if caller.session.is_none() && !parts.settings.labels.holds_for(caller) {
+    if caller.session.is_none() && !engine.settings.labels.holds_for(caller) {
         return Ok(None);
     }
     let known = match fresh {
-        Fresh::Known(now) => parts.sessions.find(caller, now),
+        Fresh::Known(now) => engine.sessions.find(caller, now),
         Fresh::Ledger => None,
     };
     let state = match known {
         Some(state) => state,
         None => {
             let key = SessionKey::of(caller);
-            let found = parts.ledger.session(key.clone()).await?;
-            let state = Arc::new(found.unwrap_or_else(|| SessionState::new(parts.clock.now())));
-            parts.sessions.keep(key, Arc::clone(&state));
+            let found = engine.ledger.session(key.clone()).await?;
+            let state = Arc::new(found.unwrap_or_else(|| SessionState::new(engine.clock.now())));
+            engine.sessions.keep(key, Arc::clone(&state));
             state
         }
     };
-    let oldest = parts.settings.labels.forget_before(caller.session.as_deref(), || parts.clock.now());
+    let oldest = engine.settings.labels.forget_before(caller.session.as_deref(), || engine.clock.now());
     Ok((state.changed_at >= oldest).then_some(state))
 }
 
 /// Whether what a caller has touched is to be told again, since it holds only for a time: counted from
 /// when it was last touched, to a sixtieth of that time.
-pub(crate) fn fades(parts: &Parts, caller: &Caller, state: &SessionState) -> bool {
-    let often = parts.settings.labels.principal_ttl / 60;
+pub(crate) fn fades(engine: &Engine, caller: &Caller, state: &SessionState) -> bool {
+    let often = engine.settings.labels.principal_ttl / 60;
     let is_recent = |now: Timestamp| now.saturating_sub(often).is_ok_and(|then| state.changed_at >= then);
-    caller.session.is_none() && !is_recent(parts.clock.now())
+    caller.session.is_none() && !is_recent(engine.clock.now())
 }
 
 /// Changes a caller's session, and waits until that is on disk.
 pub(crate) async fn change(
-    parts: &Parts,
+    engine: &Engine,
     caller: &Caller,
     change: SessionChange,
 ) -> Result<Arc<SessionState>, JournalError> {
     let key = SessionKey::of(caller);
-    let now = parts.clock.now();
-    let oldest = parts.settings.labels.forget_before(key.session.as_deref(), || now);
-    let state = Arc::new(parts.ledger.change_session(key.clone(), Box::new(change), now, oldest).await?);
-    parts.sessions.keep(key, Arc::clone(&state));
+    let now = engine.clock.now();
+    let oldest = engine.settings.labels.forget_before(key.session.as_deref(), || now);
+    let state = Arc::new(engine.ledger.change_session(key.clone(), Box::new(change), now, oldest).await?);
+    engine.sessions.keep(key, Arc::clone(&state));
     Ok(state)
 }
 
 /// The permission mode that a caller works in.
-pub(crate) async fn mode(parts: &Parts, caller: &Caller) -> PermissionMode {
+pub(crate) async fn mode(engine: &Engine, caller: &Caller) -> PermissionMode {
     // Where the ledger cannot say, the gate denies anyway; hooks are told what is known.
-    let session = of(parts, caller, Fresh::known()).await.ok().flatten();
-    parts.permissions.mode(session.as_ref().map(|session| &session.permissions))
+    let session = of(engine, caller, Fresh::known()).await.ok().flatten();
+    engine.permissions.mode(session.as_ref().map(|session| &session.permissions))
 }
 
 /// Makes changes of permissions, wherever they belong. The first that cannot be made ends it.
 pub(crate) async fn apply(
-    parts: &Parts,
+    engine: &Engine,
     caller: &Caller,
     updates: &[PermissionUpdate],
 ) -> Result<(), helve_core::ToolError> {
     for update in updates {
         match update.destination() {
             Destination::Session => {
-                change(parts, caller, SessionChange::Permit(update.clone())).await.map_err(|error| {
+                change(engine, caller, SessionChange::Permit(update.clone())).await.map_err(|error| {
                     helve_core::ToolError::new(helve_core::ErrorCode::PermissionDenied, error.to_string())
                 })?;
             }
             Destination::UserSettings
             | Destination::ProjectSettings
             | Destination::LocalSettings
-            | Destination::CliArg => parts.permissions.apply(update).await?,
+            | Destination::CliArg => engine.permissions.apply(update).await?,
         }
     }
     Ok(())

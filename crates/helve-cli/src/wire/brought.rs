@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use helve::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
+use helve::gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
 use helve::json::sha256_hex;
 use helve::ports::{Exit, LaunchError, Launcher, Policy, Program, Seen};
 use helve::{
@@ -345,9 +345,9 @@ const SETTINGS_GONE: &str = "this Helve was started with settings of the project
     lead elsewhere by now; `helve trust` shows them; then restart `helve up`, or whatever else serves it";
 
 impl<P: Policy> Policy for TrustFirst<P> {
-    fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
+    fn rule(&self, request: &PolicyRequest<'_>) -> Vote {
         match self.refusal(request) {
-            Some(why) => Voice::new(Speaker::Trust, Stance::Deny).because(why),
+            Some(why) => Vote::new(VoteSource::Trust, Stance::Deny).because(why),
             None => self.policies.rule(request),
         }
     }

@@ -12,7 +12,7 @@ use helve::hooks::Matcher;
 use helve::label::Label;
 use helve::memory::MemoryLimits;
 use helve::ports::{JournalError, Policy, SystemClock};
-use helve::{Caller, ErrorCode, Facet, Runtime, Stance, Voice, VolatileLedger};
+use helve::{Caller, ErrorCode, Facet, Runtime, Stance, VolatileLedger, Vote};
 use helve_mcp::config::{EraChoice, ServerConfig};
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions};
@@ -28,14 +28,14 @@ use crate::setup::surroundings;
 struct Denies(&'static str);
 
 impl Policy for Denies {
-    fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
+    fn rule(&self, request: &PolicyRequest<'_>) -> Vote {
         let is_read = matches!(request.action, Action::ReadResource | Action::GetPrompt);
         match request.resource {
             PolicyResource::Served { server: "up", name } if name == self.0 => {
                 assert!(is_read);
-                Voice::policy("not-this", Stance::Deny).because("it is torn")
+                Vote::policy("not-this", Stance::Deny).because("it is torn")
             }
-            _ => Voice::policy("rest", Stance::Allow),
+            _ => Vote::policy("rest", Stance::Allow),
         }
     }
 }
@@ -201,7 +201,7 @@ async fn what_is_denied_never_reaches_the_server_and_is_recorded() {
         (&*record.facts.tool, record.ending.code),
         ("up/resources.read", Some(ErrorCode::NotAuthorized))
     );
-    assert_eq!(record.payload.voices[0].by.as_ref(), "policy not-this");
+    assert_eq!(record.payload.votes[0].by.as_ref(), "policy not-this");
     assert!(ada.ask(read("note://one")).await["error"].is_null());
     assert_eq!(behind.asked("resources/read"), 1);
 

@@ -20,8 +20,8 @@ fn mail(policy: &str, arguments: Value) -> String {
 #[test]
 fn what_nobody_permits_is_denied() {
     let policies = load("").unwrap();
-    let voice = call(&policies, &Caller::agent("ada"), &tools()[0], &json!({ "to": "x" }));
-    assert_eq!(said(&voice), "deny by policy: no policy permits it");
+    let vote = call(&policies, &Caller::agent("ada"), &tools()[0], &json!({ "to": "x" }));
+    assert_eq!(said(&vote), "deny by policy: no policy permits it");
 }
 
 #[test]
@@ -62,8 +62,8 @@ fn a_forbid_that_approval_lifts_asks() {
     // Another forbid stays, and is the one that is named.
     let both =
         format!("{ALL}{text} @id(\"never\") forbid (principal, action in Action::\"call\", resource);");
-    let voice = call(&load(&both).unwrap(), &Caller::agent("ada"), &tools()[0], &json!({ "to": "x" }));
-    assert_eq!(said(&voice), "deny by policy never");
+    let vote = call(&load(&both).unwrap(), &Caller::agent("ada"), &tools()[0], &json!({ "to": "x" }));
+    assert_eq!(said(&vote), "deny by policy never");
     // Nobody can be asked about the rest.
     let policies =
         load("permit (principal, action == Action::\"administer\", resource) when { context.approved };")
@@ -188,9 +188,9 @@ fn an_argument_that_cannot_be_shown_denies_only_where_it_is_looked_at() {
         "forbid (principal, action in Action::\"call\", resource) when { context.arguments has price };";
     // A policy for all tools may look at what one of them does not show: then that call is denied.
     let policies = load(&format!("{ALL}{other}")).unwrap();
-    let voice = call(&policies, &Caller::agent("ada"), &tools()[0], &json!({ "to": "x", "price": 0.5 }));
+    let vote = call(&policies, &Caller::agent("ada"), &tools()[0], &json!({ "to": "x", "price": 0.5 }));
     assert_eq!(
-        said(&voice),
+        said(&vote),
         "deny by policy: the argument `price` cannot be shown to the policies that look at it"
     );
     // A call without arguments yet is not let through either.
@@ -345,14 +345,14 @@ fn a_project_can_only_narrow() {
 fn a_broken_set_denies_everything_and_says_why() {
     let policies = Policies::broken("policy.cedar cannot be read");
     for action in Action::ALL {
-        let voice = ask(
+        let vote = ask(
             &policies,
             &Caller::local().as_ref().clone().roles(["admin"]),
             action,
             PolicyResource::Runtime,
             None,
         );
-        assert_eq!(said(&voice), "deny by policy: policy.cedar cannot be read");
+        assert_eq!(said(&vote), "deny by policy: policy.cedar cannot be read");
     }
     assert_eq!(policies.is_broken(), Some("policy.cedar cannot be read"));
 }

@@ -44,8 +44,8 @@ fn nobody_anonymous_does_anything() {
     let caller = Caller::anonymous().roles(["admin", "approver", "auditor"]);
     for action in Action::ALL {
         for resource in [PolicyResource::Tool(&tools()[0]), PolicyResource::Tool(&tools()[2])] {
-            let voice = ask(&policies, &caller, action, resource, Some(&json!({ "to": "x" })));
-            assert_eq!((voice.stance, &*voice.by), (Stance::Deny, "policy no-anonymous"), "{action:?}");
+            let vote = ask(&policies, &caller, action, resource, Some(&json!({ "to": "x" })));
+            assert_eq!((vote.stance, &*vote.by), (Stance::Deny, "policy no-anonymous"), "{action:?}");
         }
     }
 }

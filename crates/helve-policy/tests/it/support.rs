@@ -2,7 +2,7 @@
 
 use helve_core::ports::Policy as _;
 use helve_core::{
-    Action, Caller, Context, LabelSet, PolicyRequest, PolicyResource, Risk, Tool, ToolError, Voice,
+    Action, Caller, Context, LabelSet, PolicyRequest, PolicyResource, Risk, Tool, ToolError, Vote,
 };
 use helve_policy::{Finding, Known, Policies, PolicyFile};
 use serde_json::{Value, json};
@@ -57,7 +57,7 @@ pub(crate) fn wrong(text: &str) -> String {
 }
 
 /// What is said to a call.
-pub(crate) fn call(policies: &Policies, caller: &Caller, tool: &Tool, arguments: &Value) -> Voice {
+pub(crate) fn call(policies: &Policies, caller: &Caller, tool: &Tool, arguments: &Value) -> Vote {
     ask(policies, caller, Action::Call, PolicyResource::Tool(tool), Some(arguments))
 }
 
@@ -67,13 +67,13 @@ pub(crate) fn ask(
     action: Action,
     resource: PolicyResource<'_>,
     arguments: Option<&Value>,
-) -> Voice {
+) -> Vote {
     let now = "2026-11-16T10:00:00Z".parse().unwrap();
     policies.rule(&PolicyRequest { caller, action, resource, arguments, labels: LabelSet::NONE, now })
 }
 
 /// `deny by policy x: why`.
-pub(crate) fn said(voice: &Voice) -> String {
-    let reason = voice.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
-    format!("{} by {}{reason}", voice.stance, voice.by)
+pub(crate) fn said(vote: &Vote) -> String {
+    let reason = vote.reason.as_deref().map(|reason| format!(": {reason}")).unwrap_or_default();
+    format!("{} by {}{reason}", vote.stance, vote.by)
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 use helve::gate::PolicyRequest;
 use helve::identity::Purpose;
 use helve::ports::Policy;
-use helve::{Action, Runtime, Stance, Voice, VolatileLedger};
+use helve::{Action, Runtime, Stance, VolatileLedger, Vote};
 use helve_server::ServerConfig;
 use helve_testkit::FaultyLedger;
 use helve_testkit::faulty::Boundary;
@@ -19,10 +19,10 @@ use crate::identity::api_on;
 struct Discreet;
 
 impl Policy for Discreet {
-    fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
+    fn rule(&self, request: &PolicyRequest<'_>) -> Vote {
         match request.action {
-            Action::Inspect => Voice::policy("discreet", Stance::Deny),
-            _ => Voice::policy("rest", Stance::Allow),
+            Action::Inspect => Vote::policy("discreet", Stance::Deny),
+            _ => Vote::policy("rest", Stance::Allow),
         }
     }
 }

@@ -166,7 +166,7 @@ fn write_attempt(json: &mut Json<'_>, attempt: &Attempt) -> Result<()> {
 
 /// Writes what was said in a call.
 pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()> {
-    let Payload { arguments, cut, repairs, result, attached, error, voices, advice } = payload;
+    let Payload { arguments, cut, repairs, result, attached, error, votes, advice } = payload;
     let mut json = Json(text);
     json.push("{");
     json.raw(key!("arguments"), arguments.as_ref());
@@ -175,7 +175,7 @@ pub(super) fn write_payload(text: &mut Vec<u8>, payload: &Payload) -> Result<()>
     json.raw(key!("result"), result.as_ref());
     json.some(key!("attached"), attached.as_ref())?;
     json.some(key!("error"), error.as_ref())?;
-    json.many(key!("voices"), voices)?;
+    json.many(key!("voices"), votes)?;
     json.some(key!("advice"), advice.as_ref())?;
     json.finish();
     Ok(())

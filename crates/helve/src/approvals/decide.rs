@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::waiting::{self, Bulletin, Changes};
+use super::waiting::{self, ApprovalFeed, Changes};
 use super::{binding_of, follow};
 use crate::runs::{Recovered, parse};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// Longest reason that is kept, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
@@ -27,7 +27,7 @@ const FIELDS_MAX: usize = 64;
 
 /// Questions to people; see [`Runtime::approvals`](crate::Runtime::approvals).
 #[derive(Clone, Copy)]
-pub struct Approvals<'r>(pub(crate) &'r Arc<Parts>);
+pub struct Approvals<'r>(pub(crate) &'r Arc<Engine>);
 
 /// Somebody who may decide.
 ///
@@ -233,7 +233,7 @@ impl Approvals<'_> {
 
     /// Learns of questions and decisions as they happen, here and in other processes.
     pub async fn watch(&self) -> Result<Changes, JournalError> {
-        Bulletin::subscribe(self.0).await
+        ApprovalFeed::subscribe(self.0).await
     }
 
     /// Writes down which questions have run out, and forgets those that came to an end long ago.
@@ -264,7 +264,7 @@ impl Approvals<'_> {
 
     async fn settle(&self, id: ApprovalId, verdict: Verdict) -> Result<Approval, DecideError> {
         let decided = self.0.ledger.decide(id, Box::new(verdict)).await?;
-        self.0.bulletin.nudge();
+        self.0.approval_feed.nudge();
         match decided {
             Decided::Now(approval) => Ok(approval),
             Decided::Before(approval) => Err(DecideError::Already(Box::new(approval))),
@@ -336,7 +336,12 @@ pub(super) fn belongs_to(approval: &Approval, caller: &Caller) -> bool {
 }
 
 /// Edited arguments, validated anew. Nothing is mended: a person said exactly this.
-fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -> Result<Value, DecideError> {
+fn checked(
+    engine: &Engine,
+    approval: &Approval,
+    tool: &Tool,
+    mut edited: Value,
+) -> Result<Value, DecideError> {
     let invalid = |message: String| {
         DecideError::Invalid(ToolError::new(ErrorCode::ValidationFailed, message).retryable(false))
     };
@@ -352,7 +357,7 @@ fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -
             tool.name()
         )));
     }
-    check_limits(&edited, parts.settings.arguments).map_err(|error| invalid(error.to_string()))?;
+    check_limits(&edited, engine.settings.arguments).map_err(|error| invalid(error.to_string()))?;
     if !tool.input().apply_defaults(&mut edited) {
         return Err(invalid(
             "the edited arguments are too many for all their defaults to be filled in".to_owned(),
@@ -364,7 +369,7 @@ fn checked(parts: &Parts, approval: &Approval, tool: &Tool, mut edited: Value) -
         let error = ToolError::new(ErrorCode::ValidationFailed, message).with_fields(fields);
         return Err(DecideError::Invalid(error));
     }
-    if !parts.settings.redactor.secrets_in(Some(tool.input()), &edited).is_empty() {
+    if !engine.settings.redactor.secrets_in(Some(tool.input()), &edited).is_empty() {
         return Err(invalid("the edited arguments hold a secret, which is not kept".to_owned()));
     }
     // The same numbers, in the form that every handler can read.

@@ -10,11 +10,11 @@ use helve_core::ports::JournalError;
 use helve_core::{ApprovalId, CallId, Outcome};
 use tokio::sync::watch;
 
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// What runs now.
 #[derive(Default)]
-pub(crate) struct Flights(Mutex<HashMap<Flight, Waiting>>);
+pub(crate) struct SingleFlights(Mutex<HashMap<Flight, Waiting>>);
 
 /// What somebody came back for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
@@ -30,7 +30,7 @@ pub(super) type Landed = Result<Outcome, JournalError>;
 
 type Waiting = watch::Receiver<Option<Landed>>;
 
-impl Flights {
+impl SingleFlights {
     fn lock(&self) -> MutexGuard<'_, HashMap<Flight, Waiting>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -42,7 +42,7 @@ impl Flights {
 
     /// How it ends. It begins now unless it has begun. None where nobody can tell.
     pub(super) async fn join<F>(
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         flight: Flight,
         begin: impl FnOnce() -> F,
     ) -> Option<Landed>
@@ -50,13 +50,13 @@ impl Flights {
         F: Future<Output = Landed> + Send + 'static,
     {
         let mut running = {
-            let mut flights = parts.flights.lock();
+            let mut flights = engine.single_flights.lock();
             match flights.get(&flight) {
                 Some(running) => running.clone(),
                 None => {
                     let (tell, running) = watch::channel(None);
                     flights.insert(flight, running.clone());
-                    tokio::spawn(fly(Arc::clone(parts), flight, begin(), tell));
+                    tokio::spawn(fly(Arc::clone(engine), flight, begin(), tell));
                     running
                 }
             }
@@ -66,20 +66,20 @@ impl Flights {
 }
 
 async fn fly(
-    parts: Arc<Parts>,
+    engine: Arc<Engine>,
     flight: Flight,
     running: impl Future<Output = Landed>,
     tell: watch::Sender<Option<Landed>>,
 ) {
     // Taken out of the list however this ends, or it would be waited for forever.
-    let _landing = Landing(&parts, flight);
+    let _landing = Landing(&engine, flight);
     tell.send_replace(Some(running.await));
 }
 
-struct Landing<'p>(&'p Parts, Flight);
+struct Landing<'p>(&'p Engine, Flight);
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
-        self.0.flights.lock().remove(&self.1);
+        self.0.single_flights.lock().remove(&self.1);
     }
 }

@@ -16,10 +16,10 @@ use tokio::time::Instant;
 
 use super::decide::belongs_to;
 use super::flight::{Flight, Landed};
-use super::{Bulletin, Flights, repeat, until_decided};
+use super::{ApprovalFeed, SingleFlights, repeat, until_decided};
 use crate::pipeline::{self, Origin, denied};
 use crate::runs::{Recovered, RunError, TakenUp, parse, resume, told};
-use crate::runtime::{Parts, Runtime, stop};
+use crate::runtime::{Engine, Runtime, stop};
 
 /// How many open runs are looked at in one go.
 const PAGE: usize = 1_000;
@@ -57,19 +57,19 @@ impl Runtime {
         if let (Status::Done(_) | Status::Failed(_), Some(run)) =
             (&outcome.status, self.run_of_part(id).await?)
         {
-            repeat::tell(self.parts(), run).await?;
+            repeat::tell(self.engine(), run).await?;
         }
         Ok(outcome)
     }
 
     /// The run that a question about one of its parts belongs to.
     async fn run_of_part(&self, id: ApprovalId) -> Result<Option<CallId>, JournalError> {
-        let asked = self.parts().ledger.approval(id).await?;
+        let asked = self.engine().ledger.approval(id).await?;
         Ok(asked.and_then(|asked| asked.part).map(|part| part.run))
     }
 
     async fn outcome_so_far(&self, id: ApprovalId, caller: &Caller) -> Result<Outcome, super::DecideError> {
-        let parts = self.parts();
+        let engine = self.engine();
         let found = self.approvals().get(id).await?.filter(|found| belongs_to(found, caller));
         let approval = found.ok_or(super::DecideError::NotFound(id))?;
         let outcome = |status| Outcome::new(approval.run(), Arc::clone(&approval.tool), status);
@@ -81,11 +81,11 @@ impl Runtime {
             ApprovalState::Approved | ApprovalState::Used => {}
         }
         let flight = match run_of(&approval) {
-            Some(run) if !parts.flights.has(Flight::Call(id)) => Flight::Run(run),
+            Some(run) if !engine.single_flights.has(Flight::Call(id)) => Flight::Run(run),
             Some(_) | None => Flight::Call(id),
         };
-        let follow = || follow(Arc::clone(parts), approval.clone(), caller.clone());
-        match Flights::join(parts, flight, follow).await {
+        let follow = || follow(Arc::clone(engine), approval.clone(), caller.clone());
+        match SingleFlights::join(engine, flight, follow).await {
             Some(landed) => Ok(landed?),
             None => Ok(outcome(Status::Failed(lost()))),
         }
@@ -98,32 +98,32 @@ pub(super) fn run_of(approval: &Approval) -> Option<CallId> {
 }
 
 /// Runs what was approved, or finds how it ends.
-pub(super) async fn follow(parts: Arc<Parts>, mut approval: Approval, caller: Caller) -> Landed {
+pub(super) async fn follow(engine: Arc<Engine>, mut approval: Approval, caller: Caller) -> Landed {
     // Looked at anew: another flight may have landed since whoever asked has seen it.
-    if let Some(now) = parts.ledger.approval(approval.id).await? {
+    if let Some(now) = engine.ledger.approval(approval.id).await? {
         approval = now;
     }
-    approval.expire(parts.clock.now());
+    approval.expire(engine.clock.now());
     if let Some(run) = run_of(&approval) {
-        return follow_run(&parts, run, &approval).await;
+        return follow_run(&engine, run, &approval).await;
     }
     let failed = |error| Outcome::new(approval.run(), Arc::clone(&approval.tool), Status::Failed(error));
     if approval.state != ApprovalState::Approved {
         return Ok(failed(denied(&approval)));
     }
-    if let Some(by) = parts.stop.by() {
+    if let Some(by) = engine.stop.by() {
         return Ok(failed(stop::refused(by)));
     }
-    if let Some(error) = out_of_reach(&parts, &approval) {
+    if let Some(error) = out_of_reach(&engine, &approval) {
         return Ok(failed(error));
     }
     let call = Box::new(call_of(&approval, caller));
-    let ran = pipeline::run(&parts, call, Origin::Approved(approval.id)).await;
+    let ran = pipeline::run(&engine, call, Origin::Approved(approval.id)).await;
     // Another process, or the same call made again, may have been faster.
     let is_late = ran.error().is_some_and(|error| error.code() == ErrorCode::ApprovalDenied);
-    let now = if is_late { parts.ledger.approval(approval.id).await? } else { None };
+    let now = if is_late { engine.ledger.approval(approval.id).await? } else { None };
     match now.as_ref().and_then(run_of) {
-        Some(run) => follow_run(&parts, run, &approval).await,
+        Some(run) => follow_run(&engine, run, &approval).await,
         None => Ok(ran),
     }
 }
@@ -140,10 +140,10 @@ fn call_of(approval: &Approval, mut caller: Caller) -> Call {
 }
 
 /// Why an approved call can be made only by whoever has asked for it.
-pub(super) fn out_of_reach(parts: &Parts, approval: &Approval) -> Option<ToolError> {
+pub(super) fn out_of_reach(engine: &Engine, approval: &Approval) -> Option<ToolError> {
     let why = if approval.withheld {
         "this call is approved, but its arguments hold a secret, which is not kept".to_owned()
-    } else if parts.registry.tool(&approval.tool).is_none() {
+    } else if engine.registry.tool(&approval.tool).is_none() {
         // What a server has beside tools is asked about too, and is in no registry.
         format!("this is approved, but `{}` is not among the tools that can be called", approval.tool)
     } else {
@@ -154,24 +154,24 @@ pub(super) fn out_of_reach(parts: &Parts, approval: &Approval) -> Option<ToolErr
 }
 
 /// How a run ends, or what it waits for by now. Where that is decided and nobody is at it, it goes on.
-async fn follow_run(parts: &Arc<Parts>, run: CallId, asked: &Approval) -> Landed {
+async fn follow_run(engine: &Arc<Engine>, run: CallId, asked: &Approval) -> Landed {
     let failed = |error| Outcome::new(run, Arc::clone(&asked.tool), Status::Failed(error));
     // What was approved belongs to a run that waits; whoever is faster goes on with it.
     let mut goes_on = asked.part.is_some() && asked.state == ApprovalState::Approved;
     let until = Instant::now() + END_WAIT;
     loop {
-        let entries = parts.ledger.history(run).await?;
+        let entries = engine.ledger.history(run).await?;
         if let Some(finished) = end_of(&entries, run) {
             return Ok(told(finished).unwrap_or_else(|| failed(not_kept())));
         }
         let question = match last_wait(&entries) {
             Some(wait) if wait.is_last_word => match wait.question {
-                Some(id) => parts.ledger.approval(id).await?,
+                Some(id) => engine.ledger.approval(id).await?,
                 None => return Ok(failed(waits(run))),
             },
             Some(_) | None => None,
         };
-        let state = question.as_ref().map(|question| question.state_at(parts.clock.now()));
+        let state = question.as_ref().map(|question| question.state_at(engine.clock.now()));
         match (state, question) {
             (Some(ApprovalState::Pending), Some(question)) if !goes_on => {
                 return Ok(Outcome::new(
@@ -184,7 +184,7 @@ async fn follow_run(parts: &Arc<Parts>, run: CallId, asked: &Approval) -> Landed
             (Some(_), _) => goes_on = true,
         }
         if goes_on {
-            match resume(parts, run).await {
+            match resume(engine, run).await {
                 Ok(outcome) => return Ok(outcome),
                 // Somebody else is at it.
                 Err(RunError::Busy(_) | RunError::Ended(_)) => goes_on = false,
@@ -195,7 +195,7 @@ async fn follow_run(parts: &Arc<Parts>, run: CallId, asked: &Approval) -> Landed
         if Instant::now() >= until {
             return Ok(failed(not_ended()));
         }
-        let over = parts.runs.until_over(run, END_PAUSE);
+        let over = engine.runs.until_over(run, END_PAUSE);
         // However it went, what the journal says then counts.
         let _ = tokio::time::timeout_at(until, over).await;
     }
@@ -272,30 +272,35 @@ pub(super) fn is_under_way(error: &ToolError) -> bool {
 }
 
 /// A call whose run waits for a person: waits with it, and goes on with it, until time is up.
-pub(crate) async fn go_on(parts: &Arc<Parts>, mut outcome: Outcome, until: Instant, call: &Call) -> Outcome {
+pub(crate) async fn go_on(
+    engine: &Arc<Engine>,
+    mut outcome: Outcome,
+    until: Instant,
+    call: &Call,
+) -> Outcome {
     let cancelled = || call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());
     while let Status::Pending(pending) = &outcome.status
         && Instant::now() < until
         && !cancelled()
-        && !parts.stop.has_begun()
+        && !engine.stop.has_begun()
     {
         let id = pending.approval_id;
-        let asked = parts.ledger.approval(id).await.ok().flatten();
+        let asked = engine.ledger.approval(id).await.ok().flatten();
         // Only a run waits; a call by itself has waited in the gate already.
         let Some(run) = asked.and_then(|asked| asked.part).map(|part| part.run) else { return outcome };
-        if until_decided(parts, id, until, call.cancellation.as_ref()).await.is_err() {
+        if until_decided(engine, id, until, call.cancellation.as_ref()).await.is_err() {
             return outcome;
         }
-        let decided = parts.ledger.approval(id).await.ok().flatten();
-        if decided.is_none_or(|found| found.state_at(parts.clock.now()) == ApprovalState::Pending) {
+        let decided = engine.ledger.approval(id).await.ok().flatten();
+        if decided.is_none_or(|found| found.state_at(engine.clock.now()) == ApprovalState::Pending) {
             return outcome;
         }
-        match resume(parts, run).await {
+        match resume(engine, run).await {
             Ok(resumed) => {
                 outcome = resumed;
                 let is_over = !matches!(outcome.status, Status::Pending(_));
                 // Where that cannot be written, the outcome is given once more to whoever makes the call again.
-                if is_over && let Err(error) = repeat::tell(parts, run).await {
+                if is_over && let Err(error) = repeat::tell(engine, run).await {
                     tracing::warn!(%run, %error, "cannot write down that the caller was told");
                 }
             }
@@ -310,12 +315,12 @@ pub(crate) async fn go_on(parts: &Arc<Parts>, mut outcome: Outcome, until: Insta
 }
 
 /// Takes up runs that waited for a decision which has been made.
-pub(super) async fn resume_decided(parts: &Arc<Parts>) -> Result<Vec<Recovered>, JournalError> {
-    parts.ledger.check()?;
-    let waiting = waiting(parts).await?.into_iter();
+pub(super) async fn resume_decided(engine: &Arc<Engine>) -> Result<Vec<Recovered>, JournalError> {
+    engine.ledger.check()?;
+    let waiting = waiting(engine).await?.into_iter();
     let taken_up = waiting.map(|run| async move {
-        match is_decided(parts, run).await {
-            Ok(true) => resume_one(parts, run).await,
+        match is_decided(engine, run).await {
+            Ok(true) => resume_one(engine, run).await,
             Ok(false) => None,
             Err(error) => Some(Recovered { run, taken_up: TakenUp::Failed(error.into()) }),
         }
@@ -325,8 +330,8 @@ pub(super) async fn resume_decided(parts: &Arc<Parts>) -> Result<Vec<Recovered>,
 }
 
 /// Goes on with a run that was decided, unless somebody else was faster.
-async fn resume_one(parts: &Arc<Parts>, run: CallId) -> Option<Recovered> {
-    let taken_up = match resume(parts, run).await {
+async fn resume_one(engine: &Arc<Engine>, run: CallId) -> Option<Recovered> {
+    let taken_up = match resume(engine, run).await {
         Ok(outcome) if matches!(outcome.status, Status::Pending(_)) => TakenUp::Waits(outcome),
         Ok(outcome) => TakenUp::Ended(outcome),
         Err(RunError::Busy(_) | RunError::Ended(_)) => return None,
@@ -336,10 +341,10 @@ async fn resume_one(parts: &Arc<Parts>, run: CallId) -> Option<Recovered> {
 }
 
 /// The runs that wait for a person.
-async fn waiting(parts: &Parts) -> Result<Vec<CallId>, JournalError> {
+async fn waiting(engine: &Engine) -> Result<Vec<CallId>, JournalError> {
     let (mut waiting, mut after) = (Vec::new(), None);
     loop {
-        let page = parts.ledger.open_runs(after, PAGE).await?;
+        let page = engine.ledger.open_runs(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(waiting) };
         after = Some(last.run);
         let of_page = page.iter().filter(|open| open.holder == Holder::Person);
@@ -349,11 +354,11 @@ async fn waiting(parts: &Parts) -> Result<Vec<CallId>, JournalError> {
 
 /// Goes on with runs as decisions are made. One look at all that wait answers for every decision that was
 /// made before it; only what goes on then has a task of its own, since it may take its time.
-pub(super) async fn resume_as_decided(parts: &Arc<Parts>) -> Result<Infallible, JournalError> {
-    let mut changes = Bulletin::subscribe(parts).await?;
+pub(super) async fn resume_as_decided(engine: &Arc<Engine>) -> Result<Infallible, JournalError> {
+    let mut changes = ApprovalFeed::subscribe(engine).await?;
     loop {
         // At first too: something may have been decided before anybody listened.
-        if let Err(error) = look(parts).await {
+        if let Err(error) = look(engine).await {
             tracing::warn!(%error, "runs that were decided could not be taken up");
         }
         while changes.next().await.is_some_and(|changed| changed.state == ApprovalState::Pending) {}
@@ -362,12 +367,12 @@ pub(super) async fn resume_as_decided(parts: &Arc<Parts>) -> Result<Infallible, 
 }
 
 /// Lets every run go on that waited for a decision which has been made.
-async fn look(parts: &Arc<Parts>) -> Result<(), JournalError> {
-    let waiting = futures_util::stream::iter(waiting(parts).await?);
-    let each = async |run| match is_decided(parts, run).await {
+async fn look(engine: &Arc<Engine>) -> Result<(), JournalError> {
+    let waiting = futures_util::stream::iter(waiting(engine).await?);
+    let each = async |run| match is_decided(engine, run).await {
         Ok(true) => {
-            let parts = Arc::clone(parts);
-            tokio::spawn(async move { say_resumed(resume_one(&parts, run).await) });
+            let engine = Arc::clone(engine);
+            tokio::spawn(async move { say_resumed(resume_one(&engine, run).await) });
         }
         Ok(false) => {}
         Err(error) => tracing::warn!(%run, %error, "nobody can tell whether a run was decided"),
@@ -387,11 +392,11 @@ fn say_resumed(resumed: Option<Recovered>) {
 }
 
 /// Whether what a run waits for is an approval that somebody has decided.
-async fn is_decided(parts: &Parts, run: CallId) -> Result<bool, JournalError> {
-    let entries = parts.ledger.history(run).await?;
+async fn is_decided(engine: &Engine, run: CallId) -> Result<bool, JournalError> {
+    let entries = engine.ledger.history(run).await?;
     let Some(id) = last_wait(&entries).and_then(|wait| wait.question) else { return Ok(false) };
-    let approval = parts.ledger.approval(id).await?;
-    Ok(approval.is_some_and(|found| found.state_at(parts.clock.now()) != ApprovalState::Pending))
+    let approval = engine.ledger.approval(id).await?;
+    Ok(approval.is_some_and(|found| found.state_at(engine.clock.now()) != ApprovalState::Pending))
 }
 
 #[cfg(test)]
@@ -414,10 +419,10 @@ mod tests {
         let Status::Pending(pending) = runtime.call(call).await.status else { panic!("it asks") };
         let ada = Decider::vouched("ada", Vouch::LocalUser);
         let seen = runtime.approvals().decide(pending.approval_id, Decision::approve(), &ada).await.unwrap();
-        let parts = runtime.parts();
-        let first = follow(Arc::clone(parts), seen.clone(), caller.clone()).await.unwrap();
+        let engine = runtime.engine();
+        let first = follow(Arc::clone(engine), seen.clone(), caller.clone()).await.unwrap();
         let entries = ledger.entries().len();
-        let second = follow(Arc::clone(parts), seen, caller).await.unwrap();
+        let second = follow(Arc::clone(engine), seen, caller).await.unwrap();
         assert_eq!((first.is_success(), second.call_id), (true, first.call_id), "{first:?} {second:?}");
         assert_eq!(ledger.entries().len(), entries, "nothing is recorded of having asked");
     }
@@ -434,11 +439,11 @@ mod tests {
         let caller = Caller::clone(&call.caller);
         let asked = runtime.call(call).await;
         let Status::Pending(pending) = &asked.status else { panic!("{asked:?}") };
-        let (parts, id) = (runtime.parts(), pending.approval_id);
+        let (engine, id) = (runtime.engine(), pending.approval_id);
         // Begun for an earlier question of the run, and about to tell that it waits for this one.
         let (land, landing) = tokio::sync::oneshot::channel::<Outcome>();
         let begin = || async { Ok(landing.await.unwrap()) };
-        let earlier = Flights::join(parts, Flight::Run(asked.call_id), begin);
+        let earlier = SingleFlights::join(engine, Flight::Run(asked.call_id), begin);
         let later = async {
             let ada = Decider::vouched("ada", Vouch::LocalUser);
             runtime.approvals().decide(id, Decision::approve(), &ada).await.unwrap();

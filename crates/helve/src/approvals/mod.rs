@@ -16,13 +16,13 @@ use std::time::Duration;
 
 pub(crate) use bind::{binding, binding_of};
 pub use decide::{Approvals, DecideError, Decider, Decision, Remember, Vouch};
-pub(crate) use flight::Flights;
+pub(crate) use flight::SingleFlights;
 pub(crate) use follow::{go_on, pending};
 pub(crate) use outside::leads_outside;
 pub(crate) use repeat::outcome_of_repeated;
 pub use standing::{Ready, Standing};
 pub use waiting::Changes;
-pub(crate) use waiting::{Bulletin, until_decided};
+pub(crate) use waiting::{ApprovalFeed, until_decided};
 
 /// How questions to people are handled. The defaults are safe.
 #[derive(Debug, Clone)]

@@ -20,9 +20,9 @@ use tokio::time::Instant;
 
 use super::flight::Flight;
 use super::follow::{end_of, follow, is_under_way, lost};
-use super::{Flights, until_decided};
+use super::{SingleFlights, until_decided};
 use crate::runs::step;
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// How many questions of earlier runs of the same call are looked at.
 const QUESTIONS_MAX: usize = 32;
@@ -31,38 +31,38 @@ const QUESTIONS_MAX: usize = 32;
 ///
 /// `outer` is the call's binding, `received_at` when it came.
 pub(crate) fn outcome_of_repeated<'a>(
-    parts: &'a Arc<Parts>,
+    engine: &'a Arc<Engine>,
     call: &'a Call,
     outer: String,
     received_at: Timestamp,
 ) -> BoxFuture<'a, Result<Option<Outcome>, JournalError>> {
     // Boxed, because the run that it may go on with leads through the pipeline, and so back here.
-    Box::pin(repeated(parts, call, outer, received_at))
+    Box::pin(repeated(engine, call, outer, received_at))
 }
 
 async fn repeated(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     call: &Call,
     outer: String,
     received_at: Timestamp,
 ) -> Result<Option<Outcome>, JournalError> {
-    let Some((run, approval)) = untold(parts, outer, received_at).await? else { return Ok(None) };
-    let until = Instant::now() + parts.settings.timeout_default;
+    let Some((run, approval)) = untold(engine, outer, received_at).await? else { return Ok(None) };
+    let until = Instant::now() + engine.settings.timeout_default;
     let wait = call.approval_wait.map(|wait| Instant::now() + wait);
     loop {
-        let following = || follow(Arc::clone(parts), approval.clone(), call.caller.as_ref().clone());
-        let landed = Flights::join(parts, Flight::Run(run), following).await.transpose()?;
+        let following = || follow(Arc::clone(engine), approval.clone(), call.caller.as_ref().clone());
+        let landed = SingleFlights::join(engine, Flight::Run(run), following).await.transpose()?;
         match landed.as_ref().map(|outcome| &outcome.status) {
             Some(Status::Pending(pending)) => match wait.filter(|wait| Instant::now() < *wait) {
                 // Its caller waits for a person, and goes on with the run once one has decided.
                 Some(wait) => {
-                    until_decided(parts, pending.approval_id, wait, call.cancellation.as_ref()).await?
+                    until_decided(engine, pending.approval_id, wait, call.cancellation.as_ref()).await?
                 }
                 None => return Ok(landed),
             },
             Some(Status::Failed(error)) if is_under_way(error) && Instant::now() < until => {}
             Some(Status::Done(_) | Status::Failed(_)) => {
-                tell(parts, run).await?;
+                tell(engine, run).await?;
                 return Ok(landed);
             }
             None => return Ok(Some(unknown(run, &approval))),
@@ -80,16 +80,16 @@ fn unknown(run: CallId, approval: &Approval) -> Outcome {
 
 /// The newest run of a call that waited for a person and whose end its caller does not know, and a question of it.
 async fn untold(
-    parts: &Parts,
+    engine: &Engine,
     outer: String,
     received_at: Timestamp,
 ) -> Result<Option<(CallId, Approval)>, JournalError> {
     let mut query = ApprovalQuery::default();
     (query.outer, query.limit) = (Some(outer), QUESTIONS_MAX);
     let mut seen = HashSet::new();
-    for approval in parts.ledger.approvals(query).await? {
+    for approval in engine.ledger.approvals(query).await? {
         let run = approval.run();
-        if seen.insert(run) && !is_told(parts, &parts.ledger.history(run).await?, run, received_at) {
+        if seen.insert(run) && !is_told(engine, &engine.ledger.history(run).await?, run, received_at) {
             return Ok(Some((run, approval)));
         }
     }
@@ -98,9 +98,9 @@ async fn untold(
 
 /// Whether a run's outcome is no longer for one who called at this time: somebody was told before, or nobody came for
 /// it in the time that an approval is good for.
-fn is_told(parts: &Parts, entries: &[Entry], run: CallId, received_at: Timestamp) -> bool {
+fn is_told(engine: &Engine, entries: &[Entry], run: CallId, received_at: Timestamp) -> bool {
     let Some(finished) = end_of(entries, run) else { return false };
-    let kept_until = finished.at.saturating_add(parts.settings.approvals.ttl).unwrap_or(Timestamp::MAX);
+    let kept_until = finished.at.saturating_add(engine.settings.approvals.ttl).unwrap_or(Timestamp::MAX);
     received_at >= kept_until || told_at(entries).is_some_and(|told| told <= received_at)
 }
 
@@ -113,11 +113,11 @@ fn told_at(entries: &[Entry]) -> Option<Timestamp> {
 }
 
 /// Writes down that the caller of a run is told how it ended, where it has.
-pub(super) async fn tell(parts: &Parts, run: CallId) -> Result<(), JournalError> {
-    let entries = parts.ledger.history(run).await?;
+pub(super) async fn tell(engine: &Engine, run: CallId) -> Result<(), JournalError> {
+    let entries = engine.ledger.history(run).await?;
     if end_of(&entries, run).is_some() && told_at(&entries).is_none() {
-        let told = Entry::Step(step(parts.clock.now(), run, run, StepKind::Told));
-        parts.ledger.commit(told).await?;
+        let told = Entry::Step(step(engine.clock.now(), run, run, StepKind::Told));
+        engine.ledger.commit(told).await?;
     }
     Ok(())
 }

@@ -61,8 +61,8 @@ impl Runtime {
             }
             ApprovalState::Approved | ApprovalState::Used => match run_of(&approval) {
                 Some(run) => return self.standing_of_run(run, &approval).await,
-                None if self.parts().flights.has(Flight::Call(id)) => running(&approval),
-                None => match out_of_reach(self.parts(), &approval) {
+                None if self.engine().single_flights.has(Flight::Call(id)) => running(&approval),
+                None => match out_of_reach(self.engine(), &approval) {
                     Some(error) => Standing::Ended(outcome(Status::Failed(error))),
                     None => Standing::Ready(ready(&approval)),
                 },
@@ -71,8 +71,8 @@ impl Runtime {
     }
 
     async fn standing_of_run(&self, run: CallId, asked: &Approval) -> Result<Standing, DecideError> {
-        let parts = self.parts();
-        let entries = parts.ledger.history(run).await?;
+        let engine = self.engine();
+        let entries = engine.ledger.history(run).await?;
         let failed = |error| Outcome::new(run, Arc::clone(&asked.tool), Status::Failed(error));
         if let Some(finished) = end_of(&entries, run) {
             return Ok(Standing::Ended(told(finished).unwrap_or_else(|| failed(not_kept()))));

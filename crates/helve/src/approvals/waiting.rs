@@ -10,7 +10,7 @@ use tokio::sync::{Mutex, Notify, broadcast};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// How often to look for what other processes decided. What is decided here is told at once.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -22,35 +22,35 @@ const PAGE: usize = 256;
 const BEHIND_MAX: usize = 1_024;
 
 /// Where decisions are announced. Nobody looks while nobody listens.
-pub(crate) struct Bulletin {
+pub(crate) struct ApprovalFeed {
     changes: broadcast::Sender<Arc<Approval>>,
     /// Whether somebody looks.
     looking: Mutex<bool>,
     nudge: Notify,
 }
 
-impl Default for Bulletin {
+impl Default for ApprovalFeed {
     fn default() -> Self {
         Self { changes: broadcast::Sender::new(BEHIND_MAX), looking: Mutex::default(), nudge: Notify::new() }
     }
 }
 
-impl Bulletin {
+impl ApprovalFeed {
     /// Something was decided here.
     pub(crate) fn nudge(&self) {
         self.nudge.notify_one();
     }
 
     /// From now on no change is missed.
-    pub(crate) async fn subscribe(parts: &Arc<Parts>) -> Result<Changes, JournalError> {
-        let bulletin = &parts.bulletin;
-        let mut looking = bulletin.looking.lock().await;
-        let changes = bulletin.changes.subscribe();
+    pub(crate) async fn subscribe(engine: &Arc<Engine>) -> Result<Changes, JournalError> {
+        let approval_feed = &engine.approval_feed;
+        let mut looking = approval_feed.looking.lock().await;
+        let changes = approval_feed.changes.subscribe();
         if !*looking {
             // Known before anybody relies on it, so that nothing falls in between.
-            let (cursor, _) = parts.ledger.approvals_changed(None, 0).await?;
+            let (cursor, _) = engine.ledger.approvals_changed(None, 0).await?;
             *looking = true;
-            tokio::spawn(look(Arc::clone(parts), cursor));
+            tokio::spawn(look(Arc::clone(engine), cursor));
         }
         Ok(Changes(changes))
     }
@@ -71,29 +71,29 @@ impl Changes {
     }
 }
 
-async fn look(parts: Arc<Parts>, mut cursor: u64) {
-    let bulletin = &parts.bulletin;
+async fn look(engine: Arc<Engine>, mut cursor: u64) {
+    let approval_feed = &engine.approval_feed;
     let mut rounds = 0_u32;
     loop {
         tokio::select! {
             () = tokio::time::sleep(PAUSE) => {}
-            () = bulletin.nudge.notified() => {}
+            () = approval_feed.nudge.notified() => {}
         }
         {
-            let mut looking = bulletin.looking.lock().await;
-            if bulletin.changes.receiver_count() == 0 {
+            let mut looking = approval_feed.looking.lock().await;
+            if approval_feed.changes.receiver_count() == 0 {
                 *looking = false;
                 return;
             }
         }
         rounds = rounds.wrapping_add(1);
         if rounds.is_multiple_of(SWEEP_EVERY)
-            && let Err(error) = sweep(&parts).await
+            && let Err(error) = sweep(&engine).await
         {
             tracing::debug!(%error, "cannot write down which questions have run out");
         }
         loop {
-            let (last, changed) = match parts.ledger.approvals_changed(Some(cursor), PAGE).await {
+            let (last, changed) = match engine.ledger.approvals_changed(Some(cursor), PAGE).await {
                 Ok(found) => found,
                 Err(error) => {
                     tracing::debug!(%error, "cannot see what was decided");
@@ -104,7 +104,7 @@ async fn look(parts: Arc<Parts>, mut cursor: u64) {
             let full = changed.len() == PAGE;
             for approval in changed {
                 // Whoever listened may have gone.
-                let _ = bulletin.changes.send(Arc::new(approval));
+                let _ = approval_feed.changes.send(Arc::new(approval));
             }
             if !full {
                 break;
@@ -114,13 +114,13 @@ async fn look(parts: Arc<Parts>, mut cursor: u64) {
 }
 
 /// Writes down which questions have run out, and forgets old ones.
-pub(super) async fn sweep(parts: &Parts) -> Result<usize, JournalError> {
+pub(super) async fn sweep(engine: &Engine) -> Result<usize, JournalError> {
     const LIMIT: usize = 1_000;
-    let now = parts.clock.now();
-    let forget_before = now.saturating_sub(parts.settings.approvals.keep).unwrap_or(jiff::Timestamp::MIN);
+    let now = engine.clock.now();
+    let forget_before = now.saturating_sub(engine.settings.approvals.keep).unwrap_or(jiff::Timestamp::MIN);
     let mut all = 0;
     loop {
-        let swept = parts.ledger.sweep_approvals(now, forget_before, LIMIT).await?;
+        let swept = engine.ledger.sweep_approvals(now, forget_before, LIMIT).await?;
         all += swept;
         if swept < LIMIT {
             return Ok(all);
@@ -130,16 +130,16 @@ pub(super) async fn sweep(parts: &Parts) -> Result<usize, JournalError> {
 
 /// Waits until somebody has decided, the question has run out, time is up or the call is taken back.
 pub(crate) async fn until_decided(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     id: ApprovalId,
     until: Instant,
     cancellation: Option<&CancellationToken>,
 ) -> Result<(), JournalError> {
-    let mut changes = Bulletin::subscribe(parts).await?;
+    let mut changes = ApprovalFeed::subscribe(engine).await?;
     let decided = async {
         loop {
-            let Some(found) = parts.ledger.approval(id).await? else { return Ok(()) };
-            if found.state_at(parts.clock.now()) != ApprovalState::Pending {
+            let Some(found) = engine.ledger.approval(id).await? else { return Ok(()) };
+            if found.state_at(engine.clock.now()) != ApprovalState::Pending {
                 return Ok(());
             }
             // Until it has changed. One that was missed is looked up as well.
@@ -157,6 +157,6 @@ pub(crate) async fn until_decided(
         () = tokio::time::sleep_until(until) => Ok(()),
         () = taken_back => Ok(()),
         // Nobody is told of a decision by a process that ends: the question stands.
-        () = parts.stop.begun() => Ok(()),
+        () = engine.stop.begun() => Ok(()),
     }
 }

@@ -8,20 +8,20 @@ use helve_core::{Context, ToolError};
 use tokio::task::JoinHandle;
 
 use super::evaluate::{Asked, Verdict};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// Runs a check. `otherwise` is the reason where it only says no.
 ///
 /// A task of its own: a panic ends the task and not us, and a check that blocks its thread cannot
 /// keep us from noticing that its time is up.
 pub(super) async fn run(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     check: Arc<dyn Check>,
     asked: Asked<'_>,
     time: Duration,
     otherwise: String,
 ) -> Verdict {
-    let context = asked.context(parts, Instant::now() + time);
+    let context = asked.context(engine, Instant::now() + time);
     let (arguments, told) = (asked.arguments().clone(), context.clone());
     let task = tokio::spawn(async move { check.holds(arguments, context).await });
     let mut checking = Checking { task, told };

@@ -9,7 +9,7 @@ use helve_core::{Caller, Outcome};
 use jiff::SignedDuration;
 use serde_json::json;
 
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// How long a session remembers. Sessions do not say when they end.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -21,9 +21,9 @@ fn place(caller: &Caller, tool: &str) -> MemoryPlace {
 }
 
 /// Whether a tool has completed in the caller's session, or why that is not so.
-pub(super) async fn has_completed(parts: &Parts, caller: &Caller, tool: &str) -> Result<(), String> {
-    let found = parts.registry.tool(tool).ok_or_else(|| format!("no tool `{tool}` is registered"))?;
-    let noted = parts.memory.read(place(caller, found.name().as_str())).await;
+pub(super) async fn has_completed(engine: &Engine, caller: &Caller, tool: &str) -> Result<(), String> {
+    let found = engine.registry.tool(tool).ok_or_else(|| format!("no tool `{tool}` is registered"))?;
+    let noted = engine.memory.read(place(caller, found.name().as_str())).await;
     match noted.map_err(|error| error.to_string())? {
         Some(_) => Ok(()),
         None => Err(format!("`{tool}` has not completed in this session; call it first")),
@@ -31,19 +31,19 @@ pub(super) async fn has_completed(parts: &Parts, caller: &Caller, tool: &str) ->
 }
 
 /// Notes that a tool has completed, where another waits for that.
-pub(crate) async fn note(parts: &Parts, caller: &Caller, outcome: &Outcome) {
-    if let Err(error) = write(parts, place(caller, &outcome.tool), outcome).await {
+pub(crate) async fn note(engine: &Engine, caller: &Caller, outcome: &Outcome) {
+    if let Err(error) = write(engine, place(caller, &outcome.tool), outcome).await {
         // The tool did run, so this is no failure of the call; what waits for it waits on.
         tracing::warn!(call_id = %outcome.call_id, tool = %outcome.tool, %error, "its completion could not be noted");
     }
 }
 
-async fn write(parts: &Parts, place: MemoryPlace, outcome: &Outcome) -> Result<(), MemoryError> {
-    let noted = parts.memory.read(place.clone()).await?;
-    let is_fresh = noted.is_some_and(|note| parts.clock.now().duration_since(note.changed_at) < FRESH);
+async fn write(engine: &Engine, place: MemoryPlace, outcome: &Outcome) -> Result<(), MemoryError> {
+    let noted = engine.memory.read(place.clone()).await?;
+    let is_fresh = noted.is_some_and(|note| engine.clock.now().duration_since(note.changed_at) < FRESH);
     if is_fresh {
         return Ok(());
     }
     let change = MemoryChange::new(Operation::Write(json!({ "call_id": outcome.call_id }))).for_time(KEPT);
-    parts.memory.note(place, change).await
+    engine.memory.note(place, change).await
 }

@@ -12,7 +12,7 @@ use helve_core::{Call, CallId, Caller, Context, ContextParts, Tool};
 use serde_json::Value;
 
 use super::{ConditionReport, NamedCheck, code, completed, tool_check};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// Longest reason, in characters: a check can say anything.
 const REASON_CHARS_MAX: usize = 500;
@@ -38,27 +38,27 @@ impl Asked<'_> {
     }
 
     /// What a check knows of the call that it is made for.
-    pub(super) fn context(&self, parts: &Arc<Parts>, deadline: Instant) -> Context {
+    pub(super) fn context(&self, engine: &Arc<Engine>, deadline: Instant) -> Context {
         let caller = Arc::clone(self.caller());
         let known = ContextParts::new(self.call_id, self.tool.name().clone(), caller, deadline);
-        Context::from(ContextParts { host: Some(Arc::clone(parts) as _), ..known })
+        Context::from(ContextParts { host: Some(Arc::clone(engine) as _), ..known })
     }
 }
 
 /// Checks all preconditions of a tool at once, and tells of each whether it holds.
-pub(crate) async fn evaluate(parts: &Arc<Parts>, asked: Asked<'_>) -> Vec<ConditionReport> {
+pub(crate) async fn evaluate(engine: &Arc<Engine>, asked: Asked<'_>) -> Vec<ConditionReport> {
     let preconditions = asked.tool.definition().preconditions.iter().enumerate();
-    join_all(preconditions.map(|(index, precondition)| report(parts, asked, index, precondition))).await
+    join_all(preconditions.map(|(index, precondition)| report(engine, asked, index, precondition))).await
 }
 
 async fn report(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     asked: Asked<'_>,
     index: usize,
     precondition: &Precondition,
 ) -> ConditionReport {
-    let time = time(parts, asked);
-    let verdict = tokio::time::timeout(time, verdict(parts, asked, index, &precondition.condition, time));
+    let time = time(engine, asked);
+    let verdict = tokio::time::timeout(time, verdict(engine, asked, index, &precondition.condition, time));
     let verdict = verdict.await.unwrap_or_else(|_| Err(format!("no answer within {} ms", time.as_millis())));
     ConditionReport {
         description: precondition.description.clone(),
@@ -70,24 +70,25 @@ async fn report(
 }
 
 /// No check gets more time than the caller has for the whole call.
-fn time(parts: &Arc<Parts>, asked: Asked<'_>) -> Duration {
-    let allowed = parts.settings.precondition_timeout;
+fn time(engine: &Arc<Engine>, asked: Asked<'_>) -> Duration {
+    let allowed = engine.settings.precondition_timeout;
     asked.call.timeout.map_or(allowed, |timeout| timeout.min(allowed))
 }
 
 async fn verdict(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     asked: Asked<'_>,
     index: usize,
     condition: &Condition,
     time: Duration,
 ) -> Verdict {
-    let run = |check: &Arc<dyn Check>, otherwise| code::run(parts, Arc::clone(check), asked, time, otherwise);
+    let run =
+        |check: &Arc<dyn Check>, otherwise| code::run(engine, Arc::clone(check), asked, time, otherwise);
     if let Some(check) = asked.tool.check(index) {
         return run(check, "it does not hold now".to_owned()).await;
     }
     match condition {
-        Condition::Resource { resource } => match parts.conditions.resources.get(resource) {
+        Condition::Resource { resource } => match engine.conditions.resources.get(resource) {
             Some(check) => run(check, format!("`{resource}` is not available now")).await,
             None => Err(format!(
                 "nobody declared the resource `{resource}`; say how to check it under \
@@ -96,22 +97,22 @@ async fn verdict(
         },
         Condition::State { state, scope, .. } => {
             let place = MemoryPlace::of(asked.caller(), *scope, state.as_str());
-            has_state(parts, asked, index, place).await
+            has_state(engine, asked, index, place).await
         }
-        Condition::Permission { permission } => is_granted(parts, asked.caller(), permission),
+        Condition::Permission { permission } => is_granted(engine, asked.caller(), permission),
         Condition::Dependency { tool, status: DependencyStatus::Available } => {
-            if parts.registry.has(tool) {
+            if engine.registry.has(tool) {
                 Ok(())
             } else {
                 Err(format!("no tool `{tool}` is registered"))
             }
         }
         Condition::Dependency { tool, status: DependencyStatus::Completed } => {
-            completed::has_completed(parts, asked.caller(), tool).await
+            completed::has_completed(engine, asked.caller(), tool).await
         }
-        Condition::Custom { id } => match parts.conditions.checks.get(id) {
+        Condition::Custom { id } => match engine.conditions.checks.get(id) {
             Some(NamedCheck::Code(check)) => run(check, format!("the check `{id}` says no")).await,
-            Some(NamedCheck::Tool(check)) => tool_check::run(parts, asked, check).await,
+            Some(NamedCheck::Tool(check)) => tool_check::run(engine, asked, check).await,
             None => Err(format!(
                 "nobody declared the check `{id}`; say what it does under `checks` in the \
                  runtime's configuration"
@@ -121,12 +122,12 @@ async fn verdict(
 }
 
 /// Compares a state with what is expected. The reason never shows the value, which may be secret.
-async fn has_state(parts: &Arc<Parts>, asked: Asked<'_>, index: usize, place: MemoryPlace) -> Verdict {
+async fn has_state(engine: &Arc<Engine>, asked: Asked<'_>, index: usize, place: MemoryPlace) -> Verdict {
     let Some(expected) = asked.tool.expected(index) else {
         return Err("nobody knows what is expected".to_owned());
     };
     let (scope, key) = (place.scope.as_str(), place.key.clone());
-    let found = parts.memory.read(place).await.map_err(|error| error.to_string())?;
+    let found = engine.memory.read(place).await.map_err(|error| error.to_string())?;
     let value = found.map(|remembered| remembered.value);
     match (expected.holds(value.as_ref()), &value) {
         (Ok(true), _) => Ok(()),
@@ -136,8 +137,8 @@ async fn has_state(parts: &Arc<Parts>, asked: Asked<'_>, index: usize, place: Me
     }
 }
 
-fn is_granted(parts: &Arc<Parts>, caller: &Caller, permission: &str) -> Verdict {
-    let of = |principal: &str| parts.conditions.grants.get(principal).into_iter().flatten();
+fn is_granted(engine: &Arc<Engine>, caller: &Caller, permission: &str) -> Verdict {
+    let of = |principal: &str| engine.conditions.grants.get(principal).into_iter().flatten();
     let own = caller.principal.as_deref().into_iter().flat_map(of);
     let mut grants = caller.grants.iter().chain(own).chain(of(EVERYBODY));
     if grants.any(|grant| pattern::matches(grant, permission)) {

@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::evaluate::{Asked, Verdict};
 use crate::pipeline::{self, Origin};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// A check that calls a tool and looks at its result.
 ///
@@ -43,20 +43,20 @@ impl ToolCheck {
 
 /// Boxed: the call takes the whole pipeline, which is where it comes from.
 pub(super) fn run<'a>(
-    parts: &'a Arc<Parts>,
+    engine: &'a Arc<Engine>,
     asked: Asked<'a>,
     check: &'a ToolCheck,
 ) -> BoxFuture<'a, Verdict> {
     Box::pin(async move {
         let name = &check.tool;
-        let tool = parts.registry.tool(name).ok_or_else(|| format!("no tool `{name}` is registered"))?;
+        let tool = engine.registry.tool(name).ok_or_else(|| format!("no tool `{name}` is registered"))?;
         if let Some(objection) = ToolCheck::objection(&tool) {
             return Err(format!("`{name}` cannot check it: {objection}"));
         }
         let call = Call::new(name.as_str(), check.arguments.clone())
             .by(Arc::clone(&asked.call.caller))
             .correlation_id(asked.call_id.to_string());
-        let result = answer(pipeline::run(parts, Box::new(call), Origin::Outside).await)?;
+        let result = answer(pipeline::run(engine, Box::new(call), Origin::Outside).await)?;
         match check.expect.holds(&Scope::new().with("result", &result)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("`{name}` says otherwise")),

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::run::TakenBack;
 use super::{Behalf, Fired, Listed, Matched, Names, Spoken, combine, run_all};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 use crate::sessions;
 
 /// What hooks are told of one call.
@@ -26,12 +26,12 @@ pub(crate) struct OfCall<'a> {
 
 impl OfCall<'_> {
     /// The event in a hook's words.
-    fn input(&self, parts: &Parts, mode: PermissionMode, spoken: Spoken) -> Arc<HookInput> {
+    fn input(&self, engine: &Engine, mode: PermissionMode, spoken: Spoken) -> Arc<HookInput> {
         let names = Names::of(self.tool);
         let mut input = HookInput::new(self.event.clone());
         // Scripts like to name files after it, so it is never empty.
         input.session_id = self.caller.session.clone().unwrap_or_else(|| "none".to_owned());
-        input.cwd = parts.hooks.folder();
+        input.cwd = engine.hooks.folder();
         input.permission_mode = Some(mode.as_str().into());
         input.agent_id.clone_from(&self.caller.agent);
         input.tool_name = Some(names.name(spoken).into_owned());
@@ -48,7 +48,7 @@ impl OfCall<'_> {
     }
 
     /// Who is told, each in words of their own.
-    async fn matching<'l>(&self, parts: &Parts, listed: &'l [Listed]) -> Vec<Matched<'l>> {
+    async fn matching<'l>(&self, engine: &Engine, listed: &'l [Listed]) -> Vec<Matched<'l>> {
         let names = Names::of(self.tool);
         let mut matched: Vec<Matched<'l>> = Vec::new();
         let mut known = None;
@@ -56,11 +56,11 @@ impl OfCall<'_> {
             let Some(spoken) = names.matched(&one.entry.matcher) else { continue };
             let mode = match known {
                 Some(mode) => mode,
-                None => *known.insert(sessions::mode(parts, self.caller).await),
+                None => *known.insert(sessions::mode(engine, self.caller).await),
             };
             let told = matched.iter().find(|other| other.spoken.is_like(spoken));
             let input =
-                told.map_or_else(|| self.input(parts, mode, spoken), |other| Arc::clone(&other.input));
+                told.map_or_else(|| self.input(engine, mode, spoken), |other| Arc::clone(&other.input));
             matched.push(Matched { listed: one, input, spoken });
         }
         matched
@@ -69,25 +69,25 @@ impl OfCall<'_> {
     /// Tells them. None: nobody wants to know of this tool.
     pub(crate) async fn fire(
         self,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         listed: &[Listed],
         taken_back: Option<&CancellationToken>,
     ) -> Result<Option<Fired>, TakenBack> {
-        let matched = self.matching(parts, listed).await;
+        let matched = self.matching(engine, listed).await;
         if matched.is_empty() {
             return Ok(None);
         }
-        let answers = run_all(parts, &matched, &Behalf::Helve, taken_back).await?;
+        let answers = run_all(engine, &matched, &Behalf::Helve, taken_back).await?;
         Ok(Some(combine(self.event, answers)))
     }
 
     /// Tells them all while everything goes on, whatever they would say.
-    pub(crate) async fn fire_in_background(self, parts: &Arc<Parts>, listed: &[Listed]) {
-        for mut one in self.matching(parts, listed).await {
+    pub(crate) async fn fire_in_background(self, engine: &Arc<Engine>, listed: &[Listed]) {
+        for mut one in self.matching(engine, listed).await {
             let entry = super::HookEntry { in_background: true, ..one.listed.entry.clone() };
             let listed = Listed { entry, by: Arc::clone(&one.listed.by) };
             one.listed = &listed;
-            super::run::in_background(parts, &one, &Behalf::Helve);
+            super::run::in_background(engine, &one, &Behalf::Helve);
         }
     }
 }

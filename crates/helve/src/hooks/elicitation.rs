@@ -13,7 +13,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
 use super::Names;
-use crate::runtime::{Parts, Runtime};
+use crate::runtime::{Engine, Runtime};
 
 /// Fields of a question, as MCP and as hooks call them.
 const FIELDS: [(&str, &str); 5] = [
@@ -34,12 +34,12 @@ struct Hooked {
 
 /// The client of a call, where hooks want to know of questions to it.
 pub(crate) fn hooked(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     client: &Arc<dyn Client>,
 ) -> Arc<dyn Client> {
-    let hooks = &parts.hooks;
+    let hooks = &engine.hooks;
     let is_heard = |event| hooks.of(&event).is_some();
     let wanted = is_heard(HookEvent::Elicitation) || is_heard(HookEvent::ElicitationResult);
     let Some(server) = Names::of(tool).server().filter(|_| wanted && !hooks.is_own(&call.caller)) else {
@@ -47,7 +47,7 @@ pub(crate) fn hooked(
     };
     Arc::new(Hooked {
         inner: Arc::clone(client),
-        runtime: Runtime::of(parts),
+        runtime: Runtime::of(engine),
         server: server.to_owned(),
         session_id: call.caller.session.clone().unwrap_or_else(|| "none".to_owned()),
     })

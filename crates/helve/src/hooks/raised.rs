@@ -17,7 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::{Fired, Hooks, combine, run_all};
 use crate::pipeline::{self, Origin};
-use crate::runtime::{Parts, Runtime, stop};
+use crate::runtime::{Engine, Runtime, stop};
 use crate::sessions;
 
 /// The name under which an event from outside is judged and recorded. No tool may have it.
@@ -47,11 +47,11 @@ pub(crate) enum Behalf {
 
 impl Behalf {
     /// Who runs what hooks call.
-    pub(super) fn host(&self, parts: &Arc<Parts>) -> Arc<dyn HookHost> {
+    pub(super) fn host(&self, engine: &Arc<Engine>) -> Arc<dyn HookHost> {
         match self {
-            Self::Helve => Arc::clone(parts) as _,
+            Self::Helve => Arc::clone(engine) as _,
             Self::Caller(caller) => {
-                Arc::new(RaisedHost { parts: Arc::clone(parts), caller: Arc::clone(caller) })
+                Arc::new(RaisedHost { engine: Arc::clone(engine), caller: Arc::clone(caller) })
             }
         }
     }
@@ -68,7 +68,7 @@ impl Behalf {
 
 /// The runtime as a hook of a raised event sees it.
 struct RaisedHost {
-    parts: Arc<Parts>,
+    engine: Arc<Engine>,
     caller: Arc<Caller>,
 }
 
@@ -77,11 +77,11 @@ impl HookHost for RaisedHost {
         // An ordinary call of this caller: hooks hear of it too. That ends, since what those call is
         // `hook`'s, and fires none.
         let call = Box::new(call.by(Arc::clone(&self.caller)));
-        Box::pin(async move { pipeline::run(&self.parts, call, Origin::Outside).await })
+        Box::pin(async move { pipeline::run(&self.engine, call, Origin::Outside).await })
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {
-        let hooks = &self.parts.hooks;
+        let hooks = &self.engine.hooks;
         hooks.go_on(hooks.raised_background(), rest)
     }
 }
@@ -103,11 +103,11 @@ impl Runtime {
         // Serializing what was read from JSON cannot fail; and without arguments nothing is told.
         let arguments = serde_json::to_value(input).unwrap_or_default();
         let call = Call::new(RAISE, arguments).by(caller);
-        if let Some(by) = self.parts().stop.by() {
-            return pipeline::refuse(self.parts(), call, stop::refused(by)).await;
+        if let Some(by) = self.engine().stop.by() {
+            return pipeline::refuse(self.engine(), call, stop::refused(by)).await;
         }
-        let tool = Box::new(raise_tool(self.parts()));
-        pipeline::run(self.parts(), Box::new(call), Origin::Raised(tool)).await
+        let tool = Box::new(raise_tool(self.engine()));
+        pipeline::run(self.engine(), Box::new(call), Origin::Raised(tool)).await
     }
 
     /// Tells the hooks of an event that this caller raises, and what they say together: what hooks call
@@ -120,7 +120,7 @@ impl Runtime {
     /// Tells the hooks of an event of Helve's own that a caller set off, when their turn has come: a few
     /// events of each caller at a time, so that nobody starts hooks without bound.
     pub async fn fire_in_turn(&self, input: HookInput, caller: &Caller) -> Fired {
-        let hooks = &self.parts().hooks;
+        let hooks = &self.engine().hooks;
         let _turn = match hooks.of(&input.event).is_some() {
             true => Some(hooks.turns().next(caller).await),
             false => None,
@@ -129,17 +129,17 @@ impl Runtime {
     }
 
     pub(crate) async fn tell(&self, mut input: HookInput, behalf: &Behalf) -> Fired {
-        let parts = self.parts();
+        let engine = self.engine();
         if input.cwd.is_empty() {
-            input.cwd = parts.hooks.folder();
+            input.cwd = engine.hooks.folder();
         }
-        let mode = || parts.permissions.mode(None).as_str().into();
+        let mode = || engine.permissions.mode(None).as_str().into();
         input.permission_mode = Some(input.permission_mode.unwrap_or_else(mode));
         let input = Arc::new(input);
-        let listed = parts.hooks.of(&input.event).unwrap_or_default();
+        let listed = engine.hooks.of(&input.event).unwrap_or_default();
         let matched = Hooks::matching(&listed, &input);
         // Nobody can take this back but by dropping it.
-        let answers = run_all(parts, &matched, behalf, None).await.unwrap_or_default();
+        let answers = run_all(engine, &matched, behalf, None).await.unwrap_or_default();
         combine(input.event.clone(), answers)
     }
 }
@@ -156,16 +156,16 @@ pub(crate) fn limits() -> Vec<LimitRule> {
 }
 
 /// The tool of this runtime that tells of events from outside, made once.
-fn raise_tool(parts: &Arc<Parts>) -> Tool {
-    let made = || described(Arc::new(Raise { parts: Arc::downgrade(parts) }));
-    parts.hooks.raise_tool().get_or_init(made).clone()
+fn raise_tool(engine: &Arc<Engine>) -> Tool {
+    let made = || described(Arc::new(Raise { engine: Arc::downgrade(engine) }));
+    engine.hooks.raise_tool().get_or_init(made).clone()
 }
 
 /// The tool that tells of events from outside, for whoever asks what can be said about it in a policy.
 /// It tells of nothing by itself.
 pub fn raise_definition() -> &'static Tool {
     static TOOL: OnceLock<Tool> = OnceLock::new();
-    TOOL.get_or_init(|| described(Arc::new(Raise { parts: Weak::new() })))
+    TOOL.get_or_init(|| described(Arc::new(Raise { engine: Weak::new() })))
 }
 
 fn described(handler: Arc<dyn Handler>) -> Tool {
@@ -189,20 +189,20 @@ fn described(handler: Arc<dyn Handler>) -> Tool {
 }
 
 struct Raise {
-    parts: Weak<Parts>,
+    engine: Weak<Engine>,
 }
 
 impl Handler for Raise {
     fn call(&self, arguments: Value, context: Context) -> BoxFuture<'static, Result<Value, ToolError>> {
-        let parts = self.parts.upgrade();
+        let engine = self.engine.upgrade();
         Box::pin(async move {
             let gone = || ToolError::new(ErrorCode::Internal, "the runtime has ended");
-            let parts = parts.ok_or_else(gone)?;
+            let engine = engine.ok_or_else(gone)?;
             let caller = context.caller();
-            let input = as_raised(&parts, arguments, caller).await?;
-            let _room = parts.raise_limits.admit(context.tool(), caller)?;
+            let input = as_raised(&engine, arguments, caller).await?;
+            let _room = engine.raise_limits.admit(context.tool(), caller)?;
             let behalf = Behalf::Caller(Arc::clone(caller));
-            let fired = Runtime::of(&parts).tell(input, &behalf).await;
+            let fired = Runtime::of(&engine).tell(input, &behalf).await;
             serde_json::to_value(fired.to_output()).map_err(|error| {
                 ToolError::new(ErrorCode::Internal, "the answer cannot be written").with_source(error)
             })
@@ -211,7 +211,7 @@ impl Handler for Raise {
 }
 
 /// An event as hooks are told of it: who raised it is what the caller is, whatever the event says.
-async fn as_raised(parts: &Parts, event: Value, caller: &Caller) -> Result<HookInput, ToolError> {
+async fn as_raised(engine: &Engine, event: Value, caller: &Caller) -> Result<HookInput, ToolError> {
     let wrong = |why: String| ToolError::new(ErrorCode::ValidationFailed, why);
     let mut input: HookInput =
         serde_json::from_value(event).map_err(|error| wrong(format!("this is no event: {error}")))?;
@@ -226,7 +226,7 @@ async fn as_raised(parts: &Parts, event: Value, caller: &Caller) -> Result<HookI
     // Scripts like to name files after it, so it is never empty.
     input.session_id = caller.session.clone().unwrap_or_else(|| "none".to_owned());
     input.agent_id.clone_from(&caller.agent);
-    input.permission_mode = Some(sessions::mode(parts, caller).await.as_str().into());
+    input.permission_mode = Some(sessions::mode(engine, caller).await.as_str().into());
     let who = json!({ "principal": caller.principal, "kind": caller.kind, "channel": caller.channel });
     input.fields.insert(RAISED_BY.to_owned(), who);
     Ok(input)

@@ -13,7 +13,7 @@ use helve_core::hook::{HookContext, HookFailure, HookInput, HookOutput};
 use tokio_util::sync::CancellationToken;
 
 use super::{Answered, Behalf, Listed, Spoken};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// A hook that is told, and what.
 pub(crate) struct Matched<'l> {
@@ -31,18 +31,18 @@ type Answer = Result<HookOutput, HookFailure>;
 ///
 /// Most hooks in code answer at once: these cost no timer and no trip through the scheduler.
 pub(crate) async fn run_all(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     matched: &[Matched<'_>],
     behalf: &Behalf,
     taken_back: Option<&CancellationToken>,
 ) -> Result<Vec<Answered>, TakenBack> {
     let token = taken_back.map_or_else(CancellationToken::new, CancellationToken::child_token);
-    let context = HookContext::new(token.clone(), behalf.host(parts));
+    let context = HookContext::new(token.clone(), behalf.host(engine));
     let mut answers: Vec<Answered> = Vec::with_capacity(matched.len());
     let mut going = Vec::new();
     for (index, one) in matched.iter().enumerate() {
         let answer = if one.listed.entry.in_background {
-            in_background(parts, one, behalf);
+            in_background(engine, one, behalf);
             Ok(HookOutput::none())
         } else {
             match poll_fn(|cx| Poll::Ready(first_step(one, &context, cx))).await {
@@ -123,14 +123,14 @@ fn crashed() -> HookFailure {
 }
 
 /// Runs a hook while everything goes on. Nobody hears its answer but the log.
-pub(super) fn in_background(parts: &Arc<Parts>, one: &Matched<'_>, behalf: &Behalf) {
+pub(super) fn in_background(engine: &Arc<Engine>, one: &Matched<'_>, behalf: &Behalf) {
     let by = Arc::clone(&one.listed.by);
-    let Ok(room) = Arc::clone(behalf.room(&parts.hooks)).try_acquire_owned() else {
+    let Ok(room) = Arc::clone(behalf.room(&engine.hooks)).try_acquire_owned() else {
         tracing::warn!(%by, "a hook was not told: too many run in the background");
         return;
     };
     let (entry, input) = (one.listed.entry.clone(), Arc::clone(&one.input));
-    let context = HookContext::new(parts.hooks.ending(), behalf.host(parts));
+    let context = HookContext::new(engine.hooks.ending(), behalf.host(engine));
     tokio::spawn(async move {
         let time = entry.time();
         let answer = within(time, Box::pin(async { entry.hook.fire(input, context).await })).await;

@@ -9,7 +9,7 @@ mod places;
 
 use std::sync::Arc;
 
-use helve_core::gate::{Speaker, Stance, Voice};
+use helve_core::gate::{Stance, Vote, VoteSource};
 use helve_core::permission::{Destination, PermissionMode, PermissionSet, PermissionUpdate};
 use helve_core::{BoxFuture, Category, Facet, Tool};
 use serde_json::Value;
@@ -27,9 +27,9 @@ pub trait PermissionKeeper: Send + Sync + 'static {
 /// What rules and mode say to a call.
 pub(crate) struct Said {
     /// The strictest that a deny or ask rule, or the mode, says.
-    pub(crate) objection: Option<Voice>,
+    pub(crate) objection: Option<Vote>,
     /// What takes back the asking for the tool's risk.
-    pub(crate) waiver: Option<Voice>,
+    pub(crate) waiver: Option<Vote>,
     /// Whether nobody may be asked.
     pub(crate) never_ask: bool,
 }
@@ -55,13 +55,13 @@ fn said<'p>(
             let rule = set.rules(stance).iter().find(fits)?;
             let by = format!("rule {stance} {rule}");
             Some(
-                Voice::named(Speaker::Rule, by, stance)
+                Vote::named(VoteSource::Rule, by, stance)
                     .because(format!("a rule of the {} says so", place_words(place))),
             )
         })
     };
     let mode = places.clone().filter_map(|(_, set)| set.mode).last().unwrap_or_default();
-    let by_mode = |stance| Voice::named(Speaker::Mode, format!("mode {}", mode.as_str()), stance);
+    let by_mode = |stance| Vote::named(VoteSource::Mode, format!("mode {}", mode.as_str()), stance);
     let plan = (mode == PermissionMode::Plan && tool.definition().changes_world() && !tool.is_composed())
         .then(|| by_mode(Stance::Deny).because("in the mode `plan` nothing runs that may change the world"));
     let objection = rule(Stance::Deny).or(plan).or_else(|| rule(Stance::Ask));

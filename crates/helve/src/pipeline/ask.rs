@@ -5,22 +5,20 @@ use std::sync::Arc;
 use helve_core::approval::{Ask, Mark};
 use helve_core::json::canonical;
 use helve_core::record::RawJson;
-use helve_core::schema::redact::scrub;
 use helve_core::{
     Approval, ApprovalId, ApprovalQuery, ApprovalState, Call, Context, ContextParts, ErrorCode, Label,
     LabelSet, Preview, Tool, ToolError,
 };
 use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::effects::guarded;
-use super::hear::Reasons;
-use super::record::{OpenRecord, unavailable};
+use super::judge::Reasons;
+use super::record::{BeforeWork, unavailable};
 pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 use crate::sessions::{self, Fresh};
 
 /// Longest preview, in bytes.
@@ -28,24 +26,24 @@ const PREVIEW_BYTES_MAX: usize = 64 << 10;
 
 /// The question whether a call may run.
 pub(super) async fn question(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     reasons: Reasons,
-    record: &OpenRecord<'_>,
+    record: &BeforeWork<'_, '_>,
 ) -> Result<Ask, ToolError> {
-    let preview = preview(parts, tool, call, record).await?;
-    let (now, settings) = (parts.clock.now(), &parts.settings.approvals);
+    let preview = preview(engine, tool, call, record).await?;
+    let (now, settings) = (engine.clock.now(), &engine.settings.approvals);
     let asks_each_time = reasons.asks_each_time();
     let mut reasons = reasons.all();
     // What an agent says of its call may repeat what it was given.
     reasons.iter_mut().for_each(|reason| *reason = without(record, std::mem::take(reason)));
-    let (arguments, withheld) = record.shown_arguments();
+    let (arguments, withheld) = record.arguments.shown();
     let mut approval = Approval::new(
         ApprovalId::new(now),
         tool.name().to_shared(),
         Arc::clone(tool.digest()),
-        record.call_id(),
+        record.subject.call_id(),
     );
     approval.caller = Arc::clone(&call.caller);
     approval.arguments = arguments.map_or_else(|| RawJson::from(RawValue::NULL.to_owned()), in_order);
@@ -53,16 +51,17 @@ pub(super) async fn question(
     (approval.preview, approval.fingerprint) =
         preview.map(|shown| (Some(shown.text), shown.fingerprint)).unwrap_or_default();
     approval.reasons = reasons;
-    approval.advice = call.advice.as_ref().map(|advice| record.shown_advice(advice));
+    approval.advice =
+        call.advice.as_ref().map(|advice| record.arguments.scrubber().advice(advice).into_inner());
     approval.asks_each_time = asks_each_time;
     approval.risk = tool.definition().risk;
-    approval.marks = marks(parts, tool, call).await;
-    approval.part = record.part().cloned();
-    approval.outer = record.part().and_then(|_| record.run()?.outer().map(str::to_owned));
+    approval.marks = marks(engine, tool, call).await;
+    approval.part = record.subject.part().cloned();
+    approval.outer = record.subject.part().and_then(|_| record.subject.run()?.outer().map(str::to_owned));
     approval.idempotency_key = call.idempotency_key.clone();
     approval.created_at = now;
     approval.expires_at = now.saturating_add(settings.ttl).unwrap_or(Timestamp::MAX);
-    approval.binding = binding(tool, call, record.part());
+    approval.binding = binding(tool, call, record.subject.part());
     Ok(Ask {
         approval,
         denied_for: SignedDuration::try_from(settings.denied_for).unwrap_or(SignedDuration::MAX),
@@ -75,10 +74,10 @@ pub(super) async fn question(
 /// The approval that this call has used up already, under its idempotency key. What it would use may be gone since,
 /// because of that very call, so nobody looks at it: the ledger answers with what became of the call.
 pub(super) async fn used_before(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
-    record: &OpenRecord<'_>,
+    record: &BeforeWork<'_, '_>,
 ) -> Result<Option<Approval>, ToolError> {
     if call.idempotency_key.is_none() || !tool.handler().needs_preview() {
         return Ok(None);
@@ -86,21 +85,21 @@ pub(super) async fn used_before(
     let mut query = ApprovalQuery::default();
     (query.state, query.tool) = (Some(ApprovalState::Used), Some(tool.name().to_string()));
     query.principal.clone_from(&call.caller.principal);
-    let used = parts.ledger.approvals(query).await.map_err(unavailable)?;
-    let binding = binding(tool, call, record.part());
+    let used = engine.ledger.approvals(query).await.map_err(unavailable)?;
+    let binding = binding(tool, call, record.subject.part());
     Ok(used.into_iter().find(|approval| approval.binding == binding))
 }
 
 /// What a person should mind.
-async fn marks(parts: &Parts, tool: &Tool, call: &Call) -> Vec<Mark> {
+async fn marks(engine: &Engine, tool: &Tool, call: &Call) -> Vec<Mark> {
     let mut marks = Mark::of(tool.definition());
-    let session = sessions::of(parts, &call.caller, Fresh::known()).await;
+    let session = sessions::of(engine, &call.caller, Fresh::known()).await;
     // Where that cannot be read the call does not run anyway.
     let labels = session.ok().flatten().map_or(LabelSet::NONE, |session| session.labels());
     if labels.has(Label::Untrusted) {
         marks.push(Mark::UntrustedSession);
     }
-    if leads_outside(&call.arguments, &parts.settings.approvals.own_domains) {
+    if leads_outside(&call.arguments, &engine.settings.approvals.own_domains) {
         marks.push(Mark::OutsideDomain);
     }
     marks
@@ -114,12 +113,12 @@ fn in_order(json: &RawJson) -> RawJson {
 /// What the tool says would happen. Where it must say that and cannot, the call ends; any other tool that fails says
 /// so, and must not keep a person from deciding.
 async fn preview(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
-    record: &OpenRecord<'_>,
+    record: &BeforeWork<'_, '_>,
 ) -> Result<Option<Preview>, ToolError> {
-    let made = match make_preview(parts, tool, call, record).await {
+    let made = match make_preview(engine, tool, call, record).await {
         Ok(Some(preview)) if !preview.has_plain_fingerprint() => Err(no_fingerprint(tool)),
         made => made,
     };
@@ -138,17 +137,18 @@ async fn preview(
 }
 
 async fn make_preview(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
-    record: &OpenRecord<'_>,
+    record: &BeforeWork<'_, '_>,
 ) -> Result<Option<Preview>, ToolError> {
-    let at_most = parts.settings.precondition_timeout;
+    let at_most = engine.settings.precondition_timeout;
     let deadline = std::time::Instant::now() + at_most;
-    let known = ContextParts::new(record.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
+    let known =
+        ContextParts::new(record.subject.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
     let context = Context::from(ContextParts {
-        part: record.part().cloned(),
-        host: Some(Arc::clone(parts) as _),
+        part: record.subject.part().cloned(),
+        host: Some(Arc::clone(engine) as _),
         ..known
     });
     let (handler, arguments) = (Arc::clone(tool.handler()), call.arguments.clone());
@@ -159,7 +159,7 @@ async fn make_preview(
             None => Ok(None),
         }
     });
-    let made = tokio::time::timeout(at_most, guarded(parts, preview)).await;
+    let made = tokio::time::timeout(at_most, guarded(&engine.settings, preview)).await;
     made.unwrap_or_else(|_late| Err(ToolError::new(ErrorCode::Timeout, "the tool took too long")))
 }
 
@@ -173,13 +173,8 @@ fn no_fingerprint(tool: &Tool) -> ToolError {
 }
 
 /// A text without the call's secrets.
-fn without(record: &OpenRecord<'_>, text: String) -> String {
-    let mut value = Value::String(text);
-    scrub(&mut value, record.secrets());
-    match value {
-        Value::String(text) => text,
-        _ => String::new(),
-    }
+fn without(record: &BeforeWork<'_, '_>, text: String) -> String {
+    record.arguments.scrubber().text(text).into_inner()
 }
 
 pub(super) fn too_many(max: usize) -> ToolError {

@@ -1,41 +1,44 @@
 //! May this caller use this tool?
 
 use helve_core::{
-    Access, Action, Caller, ErrorCode, LabelSet, PolicyRequest, PolicyResource, Speaker, Stance, Tool,
-    ToolError, Voice,
+    Access, Action, Call, Caller, ErrorCode, LabelSet, PolicyRequest, PolicyResource, Stance, Tool,
+    ToolError, Vote, VoteSource,
 };
 
-use super::hear;
+use super::judge;
 use super::origin::Origin;
-use super::record::OpenRecord;
 use super::resolve::ResolvedCall;
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// A call whose caller may use the tool.
 pub(super) struct AuthorizedCall(pub(super) ResolvedCall);
 
+/// A call whose caller may not use the tool, whose vote that was, and why.
+pub(super) struct Unauthorized {
+    pub(super) call: Box<Call>,
+    pub(super) vote: Vote,
+    pub(super) error: ToolError,
+}
+
+/// Checks that the caller may use the tool.
 pub(super) fn authorize(
-    parts: &Parts,
+    engine: &Engine,
     resolved: ResolvedCall,
-    record: &mut OpenRecord<'_>,
-) -> Result<AuthorizedCall, ToolError> {
-    match denial(parts, &resolved, record.origin()) {
+    origin: &Origin,
+) -> Result<AuthorizedCall, Unauthorized> {
+    match denial(engine, &resolved, origin) {
         None => Ok(AuthorizedCall(resolved)),
-        Some((error, voice)) => {
-            record.heard(voice);
-            record.keep_unchecked_arguments(&resolved.call.arguments);
-            Err(error)
-        }
+        Some((error, vote)) => Err(Unauthorized { call: resolved.call, vote, error }),
     }
 }
 
 /// Why a caller may not use a tool, and who says so.
-pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall, origin: &Origin) -> Option<(ToolError, Voice)> {
+pub(super) fn denial(engine: &Engine, resolved: &ResolvedCall, origin: &Origin) -> Option<(ToolError, Vote)> {
     let (caller, name) = (&resolved.call.caller, resolved.tool.name());
-    if parts.settings.require_authentication && caller.principal.is_none() {
+    if engine.settings.require_authentication && caller.principal.is_none() {
         let error = ToolError::new(ErrorCode::NotAuthorized, "the caller did not say who it is")
             .suggest("call with a principal; this runtime requires authentication");
-        return Some((error, Voice::new(Speaker::Authentication, Stance::Deny)));
+        return Some((error, Vote::new(VoteSource::Authentication, Stance::Deny)));
     }
     let who = caller.principal.as_deref().unwrap_or("this caller");
     if !caller.access.allows(name) {
@@ -47,31 +50,31 @@ pub(super) fn denial(parts: &Parts, resolved: &ResolvedCall, origin: &Origin) ->
             )),
             Access::Only(_) | Access::All => error,
         };
-        return Some((error, Voice::new(Speaker::AccessList, Stance::Deny)));
+        return Some((error, Vote::new(VoteSource::AccessList, Stance::Deny)));
     }
-    let voice = match origin.served() {
+    let vote = match origin.served() {
         Some(served) => {
-            parts.policy.rule(|| served.request(&resolved.call, LabelSet::NONE, parts.clock.now()))
+            engine.policy.rule(|| served.request(&resolved.call, LabelSet::NONE, engine.clock.now()))
         }
-        None => see(parts, caller, &resolved.tool),
+        None => see(engine, caller, &resolved.tool),
     }?;
-    (voice.stance == Stance::Deny).then(|| (hear::denial(&voice), voice))
+    (vote.stance == Stance::Deny).then(|| (judge::denial(&vote), vote))
 }
 
 /// What the policy says to a caller who wants to know of a tool. Nothing, where there is none.
-fn see(parts: &Parts, caller: &Caller, tool: &Tool) -> Option<Voice> {
-    parts.policy.rule(|| PolicyRequest {
+fn see(engine: &Engine, caller: &Caller, tool: &Tool) -> Option<Vote> {
+    engine.policy.rule(|| PolicyRequest {
         caller,
         action: Action::List,
         resource: PolicyResource::Tool(tool),
         arguments: None,
         labels: LabelSet::NONE,
-        now: parts.clock.now(),
+        now: engine.clock.now(),
     })
 }
 
 /// Whether a caller may know of a tool: the same that is asked before they call it.
-pub(crate) fn may_see(parts: &Parts, caller: &Caller, tool: &Tool) -> bool {
+pub(crate) fn may_see(engine: &Engine, caller: &Caller, tool: &Tool) -> bool {
     caller.access.allows(tool.name())
-        && see(parts, caller, tool).is_none_or(|voice| voice.stance != Stance::Deny)
+        && see(engine, caller, tool).is_none_or(|vote| vote.stance != Stance::Deny)
 }

@@ -12,29 +12,36 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::execute::Answer;
-use super::record::OpenRecord;
+use super::record::{CallRecorder, ResultRecord};
 use crate::formats::cleaned;
-use crate::runtime::Parts;
+use crate::runtime::Settings;
 
-pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) -> Result<Status, ToolError> {
-    let Answer { tool, result, deed: _ } = answer;
-    let result = result.map_err(|error| bounded(parts, &tool, error));
-    let attached = check_attached(parts, &tool, record);
+/// Checks the answer, and keeps of it what is recorded.
+pub(super) fn check(
+    settings: &Settings,
+    answer: Answer,
+    record: &mut CallRecorder<'_>,
+) -> Result<Status, ToolError> {
+    let kept_bytes_max = record.kept_bytes_max();
+    let (record, scrubber) = (&mut record.result, record.arguments.scrubber_mut());
+    let Answer { tool, result, doing: _ } = answer;
+    let result = result.map_err(|error| bounded(settings, &tool, error));
+    let attached = check_attached(settings, &tool, record);
     match result {
         Ok(value) => {
             attached?;
             // Its size first: a schema may take long with what would be refused anyway.
-            let measured = measure(parts, &tool, &value, record.kept_bytes_max())?;
+            let measured = measure(settings, &tool, &value, kept_bytes_max)?;
             check_schema(&tool, &value)?;
             match measured {
-                Measured::Text(text) => record.keep_result(&value, text),
-                Measured::Long { least } => record.keep_size(&value, least),
+                Measured::Text(text) => record.keep(&value, text, kept_bytes_max, scrubber),
+                Measured::Long { least } => record.keep_size(&value, least, scrubber),
             }
             Ok(Status::Done(Output { value, is_failure: record.fails_with_result() }))
         }
         Err(error) if returns_failure(&tool, &error) => {
             let output = Output::failure(&error);
-            record.returned(error);
+            record.keep_returned(&error, scrubber);
             Ok(Status::Done(output))
         }
         Err(error) => Err(error),
@@ -43,10 +50,10 @@ pub(super) fn check(parts: &Parts, answer: Answer, record: &mut OpenRecord<'_>) 
 
 /// Cleans and measures what was attached. What cannot be passed on is not there afterwards: a failure has its message
 /// all the same.
-fn check_attached(parts: &Parts, tool: &Tool, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
+fn check_attached(settings: &Settings, tool: &Tool, record: &mut ResultRecord) -> Result<(), ToolError> {
     let Some(content) = record.attached().cloned() else { return Ok(()) };
     record.attach(None);
-    check_size(parts, tool, content.get().len())?;
+    check_size(settings, tool, content.get().len())?;
     if let Some(content) = cleaned_text(content) {
         record.attach(Some(&content));
     }
@@ -72,16 +79,16 @@ fn is_plain(json: &str) -> bool {
 }
 
 /// A failure that says no more than any answer may.
-fn bounded(parts: &Parts, tool: &Tool, error: ToolError) -> ToolError {
+fn bounded(settings: &Settings, tool: &Tool, error: ToolError) -> ToolError {
     let bytes = error.message().len() + error.suggestions().iter().map(String::len).sum::<usize>();
-    match check_size(parts, tool, bytes) {
+    match check_size(settings, tool, bytes) {
         Ok(()) => error,
         Err(too_large) => too_large,
     }
 }
 
-fn check_size(parts: &Parts, tool: &Tool, bytes: usize) -> Result<(), ToolError> {
-    let bytes_max = parts.settings.result_bytes_max;
+fn check_size(settings: &Settings, tool: &Tool, bytes: usize) -> Result<(), ToolError> {
+    let bytes_max = settings.result_bytes_max;
     if bytes <= bytes_max {
         return Ok(());
     }
@@ -118,9 +125,14 @@ enum Measured {
     Long { least: usize },
 }
 
-fn measure(parts: &Parts, tool: &Tool, value: &Value, kept_bytes_max: usize) -> Result<Measured, ToolError> {
-    let bytes_max = parts.settings.result_bytes_max;
-    let check = |bytes: usize| check_size(parts, tool, bytes);
+fn measure(
+    settings: &Settings,
+    tool: &Tool,
+    value: &Value,
+    kept_bytes_max: usize,
+) -> Result<Measured, ToolError> {
+    let bytes_max = settings.result_bytes_max;
+    let check = |bytes: usize| check_size(settings, tool, bytes);
     // Even to look at a long text takes about as long as to read the file that it is from. Of one that is
     // too long to be kept, the size is told without what escapes add, which matters only near the limit.
     if has_text_beyond(value, kept_bytes_max) {

@@ -1,4 +1,4 @@
-//! The gate: allow, deny or ask. The strictest voice wins.
+//! The gate: collects the votes, judges them, and asks where the verdict is to ask.
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -10,23 +10,24 @@ use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
 use helve_core::run::StepKind;
 use helve_core::{
-    Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, RuleId, Speaker,
-    Stance, Tool, ToolError, Voice,
+    Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, RuleId, Stance, Tool,
+    ToolError, Vote, VoteSource,
 };
 use serde_json::Value;
 use tokio::time::Instant;
 
 use super::ask::{self, pending, question};
-use super::hear::{Reasons, denial, hear, still_allowed};
 use super::hooks_before;
+use super::judge::{MayAsk, Reasons, Verdict, denial, judge};
 use super::prepare::{PreparedCall, fit};
 use super::ready::ReadyCall;
-use super::record::{OpenRecord, unavailable};
+use super::record::{BeforeWork, unavailable};
 use super::resolve::ResolvedCall;
+use super::votes::{collect_votes, refuse, still_allowed};
 use crate::approvals::{binding, outcome_of_repeated, until_decided};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
-use crate::runtime::{Parts, stop};
+use crate::runtime::{Engine, stop};
 use crate::sessions;
 
 /// How long the program around Helve may take to answer.
@@ -87,122 +88,127 @@ pub(super) enum Decision {
 /// the tool as it was, the arguments as they were, or as a person had edited them.
 pub(super) fn permitted_before(
     prepared: PreparedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> ControlFlow<PermittedCall, PreparedCall> {
-    let Some((_, earlier)) = record.cut_short() else { return ControlFlow::Continue(prepared) };
+    let Some((_, earlier)) = record.subject.cut_short() else { return ControlFlow::Continue(prepared) };
     let ResolvedCall { tool, call } = &prepared.0;
     let Some(started) = earlier.started.as_ref() else { return ControlFlow::Continue(prepared) };
     let arguments = parse(&started.arguments);
     let edited = started.grant.as_ref().and_then(|grant| grant.asked.as_ref());
     let same = arguments == call.arguments
-        || edited.is_some_and(|asked| *asked == binding(tool, call, record.part()));
+        || edited.is_some_and(|asked| *asked == binding(tool, call, record.subject.part()));
     if started.digest != *tool.digest() || started.withheld || !same {
         return ControlFlow::Continue(prepared);
     }
     let approved = started.grant.as_ref().map(|grant| Arc::new(grant.into()));
     let ResolvedCall { tool, mut call } = prepared.0;
     if arguments != call.arguments {
-        record.keep_arguments(&arguments);
+        record.arguments.keep(&arguments);
         call.arguments = arguments;
     }
-    record.heard(Voice::new(Speaker::Earlier, Stance::Allow));
+    record.ballot.add(Vote::new(VoteSource::Earlier, Stance::Allow));
     let permission = Permission { grant: None, approved };
     ControlFlow::Break(PermittedCall { tool, call, permission })
 }
 
 pub(super) async fn decide(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     ready: ReadyCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
-    let reasons = hear(parts, &tool, &call, record).await?;
-    if let Some(id) = record.origin().approval() {
-        return Box::pin(use_up(parts, tool, call, id, record)).await;
+    let never_ask = collect_votes(engine, &tool, &call, record).await?;
+    let reasons = match judge(record.ballot.votes(), MayAsk::Yes) {
+        Verdict::Deny(vote) => return Err(denial(&vote)),
+        Verdict::Allow => None,
+        Verdict::Ask(reasons) => Some(reasons),
+    };
+    record.ballot.drop_waived();
+    if let Some(id) = record.subject.origin().approval() {
+        return Box::pin(use_up(engine, tool, call, id, record)).await;
     }
-    if tool.is_composed() && record.origin().is_outside() {
+    if tool.is_composed() && record.subject.origin().is_outside() {
         let outer = binding(&tool, &call, None);
-        let known = outcome_of_repeated(parts, &call, outer, record.received_at()).await;
+        let known = outcome_of_repeated(engine, &call, outer, record.subject.received_at()).await;
         if let Some(known) = known.map_err(unavailable)? {
-            record.replays(known.call_id);
             return Ok(Decision::Known(Box::new(known)));
         }
     }
-    if reasons.is_empty() {
-        return Ok(Decision::Allow(PermittedCall::unasked(tool, call)));
+    match reasons {
+        None => Ok(Decision::Allow(PermittedCall::unasked(tool, call))),
+        // Rare and large, so on the heap, as are conditions.
+        Some(reasons) => Box::pin(ask(engine, tool, call, reasons, never_ask, record)).await,
     }
-    // Rare and large, so on the heap, as are conditions.
-    Box::pin(ask(parts, tool, call, reasons, record)).await
 }
 
 /// Asks a person, or finds that one was asked before.
 async fn ask(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     call: Box<Call>,
-    mut reasons: Reasons,
-    record: &mut OpenRecord<'_>,
+    reasons: Reasons,
+    never_ask: Option<Vote>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     if !reasons.asks_each_time()
-        && let Some(rule_id) = allowed_by_rule(parts, &tool, &call).await?
+        && let Some(rule_id) = allowed_by_rule(engine, &tool, &call).await?
     {
-        record.tell_step(StepKind::RuleUsed { rule_id });
-        record.heard(Voice::named(Speaker::Person, format!("approval rule {rule_id}"), Stance::Allow));
-        return Ok(Decision::Allow(PermittedCall::unasked(tool, call)));
+        record.subject.tell_step(StepKind::RuleUsed { rule_id });
+        let by = format!("approval rule {rule_id}");
+        record.ballot.add(Vote::named(VoteSource::Person, by, Stance::Allow));
     }
-    if let Some(voice) = reasons.never_ask.take() {
-        let why = voice.reason.clone().unwrap_or_default();
-        let voice = voice.because(format!("{why}, and {}", reasons.all().join("; ")));
-        let error = denial(&voice);
-        record.heard(voice);
-        return Err(error);
-    }
-    let (tool, call) = match ask_hooks(parts, tool, call, &reasons, record).await? {
+    let may_ask = never_ask.as_ref().map_or(MayAsk::Yes, MayAsk::No);
+    let reasons = match judge(record.ballot.votes(), may_ask) {
+        Verdict::Ask(reasons) => reasons,
+        Verdict::Allow => return Ok(Decision::Allow(PermittedCall::unasked(tool, call))),
+        Verdict::Deny(vote) => return Err(refuse(vote, record.ballot)),
+    };
+    let (tool, call) = match ask_hooks(engine, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
-    let (tool, call) = match ask_program(parts, tool, call, &reasons, record).await? {
+    let (tool, call) = match ask_program(engine, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
-    if let Some(used) = ask::used_before(parts, &tool, &call, record).await? {
-        return permit(parts, tool, call, used, record).await;
+    if let Some(used) = ask::used_before(engine, &tool, &call, record).await? {
+        return permit(engine, tool, call, used, record).await;
     }
     // What the run did so far must be on disk before something that may take days.
-    record.settle_run().await?;
+    record.subject.settle_run().await?;
     let until = call.approval_wait.map(|wait| Instant::now() + wait);
-    let mut question = question(parts, &tool, &call, reasons, record).await?;
+    let mut question = question(engine, &tool, &call, reasons, record).await?;
     loop {
-        question.approval.created_at = parts.clock.now();
-        let asked = parts.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
+        question.approval.created_at = engine.clock.now();
+        let asked = engine.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
         let approval = match asked {
             Asked::New(approval) => {
-                parts.bulletin.nudge();
+                engine.approval_feed.nudge();
                 approval
             }
             Asked::Standing(approval) => approval,
             Asked::Approved(approval) => {
-                return permit(parts, tool, call, approval, record).await;
+                return permit(engine, tool, call, approval, record).await;
             }
             Asked::Denied(approval) | Asked::Expired(approval) => return Err(no(&approval, record)),
-            Asked::TooMany => return Err(ask::too_many(parts.settings.approvals.pending_max)),
-            Asked::ShareUsed => return Err(ask::share_used(parts.settings.approvals.pending_share)),
+            Asked::TooMany => return Err(ask::too_many(engine.settings.approvals.pending_max)),
+            Asked::ShareUsed => return Err(ask::share_used(engine.settings.approvals.pending_share)),
         };
-        let waits = |until: &Instant| Instant::now() < *until && !parts.stop.has_begun();
+        let waits = |until: &Instant| Instant::now() < *until && !engine.stop.has_begun();
         let Some(until) = until.filter(waits) else {
             return Ok(Decision::Ask(pending(&approval)));
         };
         // Whoever wants to be asked once more has been.
         question.insist = false;
-        let (call_id, approval_id) = (record.call_id(), approval.id);
+        let (call_id, approval_id) = (record.subject.call_id(), approval.id);
         let told = || EventKind::Pending { call_id, tool: tool.name().clone(), approval_id };
-        parts.registry.bus().publish_of(&call.caller, told);
-        until_decided(parts, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
+        engine.registry.bus().publish_of(&call.caller, told);
+        until_decided(engine, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
         if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
             return Err(ask::taken_back(&approval));
         }
         // Whoever took the question back does not want it put again.
-        let now = parts.ledger.approval(approval.id).await.map_err(unavailable)?;
+        let now = engine.ledger.approval(approval.id).await.map_err(unavailable)?;
         if let Some(withdrawn) = now.filter(|now| now.state == ApprovalState::Withdrawn) {
             return Err(no(&withdrawn, record));
         }
@@ -212,41 +218,41 @@ async fn ask(
 /// A call that is made because it was approved uses that approval up, whether or not it would still need
 /// one: else it could be made as often as somebody comes back for it. Nobody is asked anew.
 async fn use_up(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     call: Box<Call>,
     id: ApprovalId,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
-    let found = parts.ledger.approval(id).await.map_err(unavailable)?;
+    let found = engine.ledger.approval(id).await.map_err(unavailable)?;
     let Some(mut approval) = found else {
         return Err(ToolError::new(ErrorCode::ApprovalDenied, format!("there is no approval {id}")));
     };
-    approval.state = approval.state_at(parts.clock.now());
+    approval.state = approval.state_at(engine.clock.now());
     if approval.state != ApprovalState::Approved {
         return Err(no(&approval, record));
     }
-    if approval.binding != binding(&tool, &call, record.part()) {
+    if approval.binding != binding(&tool, &call, record.subject.part()) {
         let is_same_tool = approval.digest == *tool.digest();
         let what = if is_same_tool { "its caller, or what they may use," } else { "the tool" };
         let message = format!("this call of `{}` is not as it was approved: {what} has changed", tool.name());
         return Err(ToolError::new(ErrorCode::ApprovalStale, message)
             .suggest("make the call again; a person is asked about it as it is now"));
     }
-    permit(parts, tool, call, approval, record).await
+    permit(engine, tool, call, approval, record).await
 }
 
 /// Lets hooks answer in place of a person, where they want to.
 async fn ask_hooks(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
     let suggestions = suggestions(&tool, reasons.asks_each_time());
     let suggestions = suggestions.iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
-    match hooks_before::permission_request(parts, &tool, &call, suggestions, record).await? {
+    match hooks_before::permission_request(engine, &tool, &call, suggestions, record).await? {
         None => Ok(ControlFlow::Continue((tool, call))),
         Some(PermissionAnswer::Deny { message, interrupt }) => {
             let error = hooks_before::no(&tool, message.as_deref().unwrap_or("a hook gave no reason"));
@@ -259,8 +265,8 @@ async fn ask_hooks(
             if let Some(input) = updated_input {
                 call.arguments = Value::Object(input);
             }
-            still_allowed(parts, &tool, &call, record).await?;
-            sessions::apply(parts, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
+            sessions::apply(engine, &call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
@@ -268,65 +274,56 @@ async fn ask_hooks(
 
 /// Lets the program around Helve answer, where it wants to.
 async fn ask_program(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
-    let Some(program) = &parts.permissions.can_use_tool else {
+    let Some(program) = &engine.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
-    let why = [reasons.of_tool.as_slice(), &reasons.of_call].concat();
     let suggestions = suggestions(&tool, reasons.asks_each_time());
-    let question = PermissionQuestion::new(&tool, &call, record.call_id().to_string(), &why, suggestions);
+    let call_id = record.subject.call_id().to_string();
+    let question = PermissionQuestion::new(&tool, &call, call_id, &reasons.all(), suggestions);
     let asked = program.can_use_tool(Arc::new(question));
     let answer = tokio::select! {
         // In a task of its own: code that panics must not end the call.
         answer = tokio::time::timeout(PROGRAM_TIMEOUT, tokio::spawn(asked)) => answer,
         () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
-        by = parts.stop.over() => return Err(stop::refused(&by)),
+        by = engine.stop.over() => return Err(stop::refused(&by)),
     };
-    let broken = |why: &str| {
-        let voice = Voice::new(Speaker::Program, Stance::Deny).because(why);
-        (denial(&voice), voice)
-    };
+    // A program that breaks denies.
     let answer = match answer {
-        Ok(Ok(Ok(answer))) => Ok(answer),
-        Ok(Ok(Err(why))) => Err(broken(&format!("it failed: {why}"))),
-        Ok(Err(_panicked)) => Err(broken("it broke")),
-        Err(_late) => Err(broken("it did not answer in time")),
+        Ok(Ok(Ok(answer))) => answer,
+        Ok(Ok(Err(why))) => return Err(refuse(program_denies(format!("it failed: {why}")), record.ballot)),
+        Ok(Err(_panicked)) => return Err(refuse(program_denies("it broke"), record.ballot)),
+        Err(_late) => return Err(refuse(program_denies("it did not answer in time"), record.ballot)),
     };
-    let answer = answer.map_err(|(error, voice)| {
-        record.heard(voice);
-        error
-    })?;
     match answer {
         None => Ok(ControlFlow::Continue((tool, call))),
-        Some(PermissionResult::Deny { message, .. }) => {
-            let voice = Voice::new(Speaker::Program, Stance::Deny).because(message);
-            let error = denial(&voice);
-            record.heard(voice);
-            Err(error)
-        }
+        Some(PermissionResult::Deny { message, .. }) => Err(refuse(program_denies(message), record.ballot)),
         Some(PermissionResult::Allow { updated_input, updated_permissions, .. }) => {
             if let Some(mut input) = updated_input.filter(|input| *input != call.arguments) {
-                fit(parts, &tool, &mut input)?;
+                fit(&engine.settings, &tool, &mut input)?;
                 call.arguments = input;
-                record.keep_arguments(&call.arguments);
-                record.changed_by("the program that was asked", &call.arguments);
+                record.arguments.change("the program that was asked", &call.arguments);
             }
             let (updates, bounded) = program.lasting().bound(updated_permissions.unwrap_or_default());
-            let voice = Voice::new(Speaker::Program, Stance::Allow);
-            record.heard(match bounded {
-                Some(remark) => voice.because(remark),
-                None => voice,
+            let vote = Vote::new(VoteSource::Program, Stance::Allow);
+            record.ballot.add(match bounded {
+                Some(remark) => vote.because(remark),
+                None => vote,
             });
-            still_allowed(parts, &tool, &call, record).await?;
-            sessions::apply(parts, &call.caller, &updates).await?;
+            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
+            sessions::apply(engine, &call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
+}
+
+fn program_denies(why: impl Into<String>) -> Vote {
+    Vote::new(VoteSource::Program, Stance::Deny).because(why)
 }
 
 async fn cancelled(call: &Call) {
@@ -337,12 +334,12 @@ async fn cancelled(call: &Call) {
 }
 
 /// The rule by which a person has allowed the like for the session.
-async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Option<RuleId>, ToolError> {
+async fn allowed_by_rule(engine: &Engine, tool: &Tool, call: &Call) -> Result<Option<RuleId>, ToolError> {
     /// Most rules of one tool that are looked at. Beyond that a person is asked.
     const RULES_MAX: usize = 1_000;
     let name = Some(tool.name().to_string());
-    let rules = parts.ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
-    let now = parts.clock.now();
+    let rules = engine.ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
+    let now = engine.clock.now();
     let allows = |rule: &&Rule| rule.allows(tool.digest(), &call.caller, &call.arguments, now);
     Ok(rules.iter().find(allows).map(|rule| rule.id))
 }
@@ -350,14 +347,14 @@ async fn allowed_by_rule(parts: &Parts, tool: &Tool, call: &Call) -> Result<Opti
 /// A person has approved the call, perhaps with other arguments, and perhaps long after everybody was
 /// heard. Who is refused now leaves the approval as it is: only a start uses it up.
 async fn permit(
-    parts: &Parts,
+    engine: &Engine,
     tool: Tool,
     call: Box<Call>,
     approval: Approval,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let permitted = permitted_by(tool, call, approval, record);
-    still_allowed(parts, &permitted.tool, &permitted.call, record).await?;
+    still_allowed(engine, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
     Ok(Decision::Allow(permitted))
 }
 
@@ -365,9 +362,9 @@ fn permitted_by(
     tool: Tool,
     mut call: Box<Call>,
     approval: Approval,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> PermittedCall {
-    record.heard(Voice::named(Speaker::Person, format!("approval {}", approval.id), Stance::Allow));
+    record.ballot.add(Vote::named(VoteSource::Person, format!("approval {}", approval.id), Stance::Allow));
     let (asked, fingerprint) = (approval.binding, approval.fingerprint);
     let edited: Option<Value> = approval.ruling.and_then(|ruling| ruling.edited).map(|edited| parse(&edited));
     let Some(edited) = edited else {
@@ -375,22 +372,24 @@ fn permitted_by(
         return PermittedCall::by(grant, tool, call);
     };
     call.arguments = edited;
-    record.keep_arguments(&call.arguments);
-    record.edited(&call.arguments);
+    record.arguments.change("the person who approved the call", &call.arguments);
     // Made anew from what will run, and compared with what was approved when it is used up.
-    let binding = binding(&tool, &call, record.part());
+    let binding = binding(&tool, &call, record.subject.part());
     let grant = Grant { approval_id: approval.id, binding, asked: Some(asked), fingerprint };
     PermittedCall::by(grant, tool, call)
 }
 
 /// A call does not run because of how its question ended, which its record tells as it tells every other no.
-fn no(approval: &Approval, record: &mut OpenRecord<'_>) -> ToolError {
-    record.was_asked(approval.id);
+fn no(approval: &Approval, record: &mut BeforeWork<'_, '_>) -> ToolError {
+    *record.refused_by = Some(approval.id);
     let error = denied(approval);
     match error.code() {
         // Nobody said no: the question was taken back.
         ErrorCode::Cancelled => {}
-        _ => record.heard(Voice::named(Speaker::Person, format!("approval {}", approval.id), Stance::Deny)),
+        _ => {
+            let by = format!("approval {}", approval.id);
+            record.ballot.add(Vote::named(VoteSource::Person, by, Stance::Deny));
+        }
     }
     error
 }

@@ -18,9 +18,9 @@ use jiff::SignedDuration;
 use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
 
-use super::record::{OpenRecord, unavailable};
-use crate::runs::{ActiveRun, Deed, UndoState, cascade, cascade_path, undo_below};
-use crate::runtime::Parts;
+use super::record::{CallRecorder, error_of_run, unavailable};
+use crate::runs::{ActiveRun, UndoRecord, UndoState, cascade, cascade_path, undo_below};
+use crate::runtime::{Engine, Settings};
 
 /// What a call that may have effects did.
 pub(super) struct Doing {
@@ -29,24 +29,27 @@ pub(super) struct Doing {
 }
 
 pub(super) async fn apply(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     doing: Doing,
     status: Status,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
     let Status::Done(output) = &status else { return Ok(status) };
     if output.is_failure {
         let error = output.value.get("error").unwrap_or(&Value::Null);
-        tell_failure(parts, &doing, error, record);
+        tell_failure(engine, &doing, error, record);
         return Ok(status);
     }
-    let Some(run) = record.run().cloned() else { return Ok(status) };
-    let mut deed = done(doing, output.value.clone(), record);
-    let applied =
-        if deed.effects.is_empty() { Ok(()) } else { apply_all(parts, &run, &mut deed, record).await };
-    record.effects_are(reports(&deed));
+    let Some(run) = record.subject.run().cloned() else { return Ok(status) };
+    let mut undo_record = done(doing, output.value.clone(), record);
+    let applied = if undo_record.effects.is_empty() {
+        Ok(())
+    } else {
+        apply_all(engine, &run, &mut undo_record, record).await
+    };
+    record.work.set_effects(reports(&undo_record));
     // Also where an effect failed: what the tool itself did stands, and can be undone.
-    record.keep_deed(deed);
+    record.work.keep_undo_record(undo_record);
     applied.map(|()| status)
 }
 
@@ -57,7 +60,7 @@ pub(super) fn tells_failure(tool: &Tool) -> bool {
 
 /// Tells whoever is to be told that the call failed. Nothing else is changed then, and what cannot be told does not hide
 /// the failure.
-pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: &mut OpenRecord<'_>) {
+pub(super) fn tell_failure(engine: &Engine, doing: &Doing, error: &Value, record: &mut CallRecorder<'_>) {
     let tool = &doing.tool;
     if !tells_failure(tool) {
         return;
@@ -77,9 +80,9 @@ pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: 
             return Ok(EffectState::Skipped);
         }
         let payload = payload.as_ref().map_or_else(|| Ok(error.clone()), |payload| payload.render(&scope))?;
-        let (call_id, tool, event) = (record.call_id(), tool.name().clone(), event.clone());
+        let (call_id, tool, event) = (record.subject.call_id(), tool.name().clone(), event.clone());
         let told = || EventKind::Notification { call_id, tool, event, payload };
-        parts.registry.bus().publish_of(record.caller(), told);
+        engine.registry.bus().publish_of(record.subject.caller(), told);
         Ok(EffectState::Applied)
     };
     let report = |effect: &Effect| {
@@ -90,45 +93,50 @@ pub(super) fn tell_failure(parts: &Parts, doing: &Doing, error: &Value, record: 
         EffectReport { description: effect.description.clone(), state }
     };
     let reports = tool.definition().effects.iter().map(report).collect();
-    record.effects_are(reports);
+    record.work.set_effects(reports);
 }
 
 /// Keeps what a tool did whose answer is not what it promises: the call has failed, and what it did stands.
-pub(super) fn keep_undescribed(parts: &Parts, doing: Doing, error: &ToolError, record: &mut OpenRecord<'_>) {
+pub(super) fn keep_undescribed(
+    engine: &Engine,
+    doing: Doing,
+    error: &ToolError,
+    record: &mut CallRecorder<'_>,
+) {
     let told = Doing { tool: doing.tool.clone(), arguments: doing.arguments.clone() };
-    let mut deed = done(doing, Value::Null, record);
-    deed.withheld = true;
-    record.effects_are(reports(&deed));
-    record.keep_deed(deed);
-    tell_failure(parts, &told, &shown(error, record), record);
+    let mut undo_record = done(doing, Value::Null, record);
+    undo_record.withheld = true;
+    record.work.set_effects(reports(&undo_record));
+    record.work.keep_undo_record(undo_record);
+    tell_failure(engine, &told, &shown(error, record), record);
 }
 
 /// The tool ran and failed: whoever is to be told is.
 pub(super) fn failed(
-    parts: &Parts,
+    engine: &Engine,
     doing: &Doing,
     checked: &Result<Status, ToolError>,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) {
     let error = match checked {
         Err(error) => shown(error, record),
         Ok(Status::Done(output)) => output.value.get("error").cloned().unwrap_or_default(),
         Ok(Status::Failed(_) | Status::Pending(_)) => return,
     };
-    tell_failure(parts, doing, &error, record);
+    tell_failure(engine, doing, &error, record);
 }
 
 /// An error for whoever listens: without the call's secrets.
-fn shown(error: &ToolError, record: &OpenRecord<'_>) -> Value {
-    serde_json::to_value(record.shown_error(error)).unwrap_or_default()
+fn shown(error: &ToolError, record: &CallRecorder<'_>) -> Value {
+    serde_json::to_value(record.arguments.scrubber().error(error).get()).unwrap_or_default()
 }
 
-fn done(doing: Doing, result: Value, record: &OpenRecord<'_>) -> Deed {
-    Deed {
-        call_id: record.call_id(),
-        run: record.part().map_or(record.call_id(), |part| part.run),
-        path: record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default(),
-        caller: Arc::clone(record.caller()),
+fn done(doing: Doing, result: Value, record: &CallRecorder<'_>) -> UndoRecord {
+    UndoRecord {
+        call_id: record.subject.call_id(),
+        run: record.subject.part().map_or(record.subject.call_id(), |part| part.run),
+        path: record.subject.part().map(|part| Arc::clone(&part.path)).unwrap_or_default(),
+        caller: Arc::clone(record.subject.caller()),
         effects: vec![EffectState::NotReached; doing.tool.definition().effects.len()],
         notes: Default::default(),
         tool: doing.tool,
@@ -140,125 +148,129 @@ fn done(doing: Doing, result: Value, record: &OpenRecord<'_>) -> Deed {
 }
 
 async fn apply_all(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     run: &Arc<ActiveRun>,
-    deed: &mut Deed,
-    record: &mut OpenRecord<'_>,
+    undo_record: &mut UndoRecord,
+    record: &mut CallRecorder<'_>,
 ) -> Result<(), ToolError> {
-    let tool = deed.tool.clone();
-    take_up(deed, record);
-    record.executed().await?;
+    let tool = undo_record.tool.clone();
+    restore(undo_record, record);
+    record.announce_answer().await?;
     for (index, effect) in tool.definition().effects.iter().enumerate() {
         if !effect.after_success() {
-            deed.effects[index] = EffectState::Skipped;
+            undo_record.effects[index] = EffectState::Skipped;
             continue;
         }
-        let failed = match deed.effects[index] {
+        let failed = match undo_record.effects[index] {
             EffectState::Applied | EffectState::Skipped => continue,
             // Taking back had begun before the crash; it is finished now.
             EffectState::Failed | EffectState::RolledBack | EffectState::RollbackFailed => {
                 ToolError::new(ErrorCode::EffectFailed, "it failed before the run was cut short")
             }
-            EffectState::NotReached => match apply_one(parts, run, deed, index, effect).await {
+            EffectState::NotReached => match apply_one(engine, run, undo_record, index, effect).await {
                 Ok(state) => {
-                    deed.effects[index] = state;
+                    undo_record.effects[index] = state;
                     continue;
                 }
                 Err(error) if run.is_halted() => {
-                    record.suspend();
+                    record.work.suspend();
                     return Err(error);
                 }
                 Err(error) => {
-                    deed.effects[index] = EffectState::Failed;
+                    undo_record.effects[index] = EffectState::Failed;
                     let kind = StepKind::EffectFailed { index: number(index), code: error.code() };
-                    note(parts, run, deed, kind, Some(&error)).await?;
+                    note(engine, run, undo_record, kind, Some(&error)).await?;
                     error
                 }
             },
         };
-        roll_back(parts, run, deed).await;
+        roll_back(engine, run, undo_record).await;
         if run.is_halted() {
-            record.suspend();
+            record.work.suspend();
         }
-        return Err(effect_failed(deed, effect, &failed));
+        return Err(effect_failed(undo_record, effect, &failed));
     }
     Ok(())
 }
 
 /// What had become of the effects before the run was cut short.
-fn take_up(deed: &mut Deed, record: &OpenRecord<'_>) {
-    let Some((_, earlier)) = record.cut_short() else { return };
+fn restore(undo_record: &mut UndoRecord, record: &CallRecorder<'_>) {
+    let Some((_, earlier)) = record.subject.cut_short() else { return };
     for (index, (kind, value)) in &earlier.effects {
-        let state = usize::try_from(*index).ok().and_then(|index| deed.effects.get_mut(index));
+        let state = usize::try_from(*index).ok().and_then(|index| undo_record.effects.get_mut(index));
         let (Some(state), Some(known)) = (state, EffectState::after(kind)) else { continue };
         *state = known;
-        deed.notes.insert(*index, value.clone());
+        undo_record.notes.insert(*index, value.clone());
     }
 }
 
 async fn apply_one(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     run: &Arc<ActiveRun>,
-    deed: &mut Deed,
+    undo_record: &mut UndoRecord,
     index: usize,
     effect: &Effect,
 ) -> Result<EffectState, ToolError> {
-    let scope = Scope::new().with("arguments", &deed.arguments).with("result", &deed.result);
+    let scope = Scope::new().with("arguments", &undo_record.arguments).with("result", &undo_record.result);
     // A condition may ask for it where both ends are told of.
     let scope = scope.with("error", &Value::Null);
     if let Some(condition) = &effect.when
         && !condition.holds(&scope).map_err(wrong)?
     {
-        note(parts, run, deed, StepKind::EffectSkipped { index: number(index) }, None).await?;
+        note(engine, run, undo_record, StepKind::EffectSkipped { index: number(index) }, None).await?;
         return Ok(EffectState::Skipped);
     }
     let applied = StepKind::EffectApplied { index: number(index) };
-    if let Some(handler) = deed.tool.effect_handler(index) {
-        let applying = handler.apply(deed.arguments.clone(), deed.result.clone(), deed.context(parts));
-        let value = guarded(parts, applying).await?;
-        let mut step = deed.step(parts, applied);
+    if let Some(handler) = undo_record.tool.effect_handler(index) {
+        let applying = handler.apply(
+            undo_record.arguments.clone(),
+            undo_record.result.clone(),
+            undo_record.context(engine),
+        );
+        let value = guarded(&engine.settings, applying).await?;
+        let mut step = undo_record.step(engine, applied);
         step.payload = to_raw_value(&value).ok();
-        deed.notes.insert(number(index), value);
-        run.commit(&*parts.ledger, Entry::Step(step)).await.map_err(unavailable)?;
+        undo_record.notes.insert(number(index), value);
+        run.commit(&*engine.ledger, Entry::Step(step)).await.map_err(unavailable)?;
         return Ok(EffectState::Applied);
     }
     match &effect.change {
         Change::StateChange { state, change, value, scope: memory } => {
-            let place = place(deed, *memory, state, &scope)?;
+            let place = place(undo_record, *memory, state, &scope)?;
             let make = |scope: &Scope<'_>| state_change(*change, value.as_ref(), scope);
-            remember(parts, run, deed, index, place, looks_back(value.as_ref()), make).await?;
+            remember(engine, run, undo_record, index, place, looks_back(value.as_ref()), make).await?;
         }
         Change::Memory { scope: memory, operation, key, value, ttl_ms } => {
-            let place = place(deed, *memory, key, &scope)?;
+            let place = place(undo_record, *memory, key, &scope)?;
             let make = |scope: &Scope<'_>| memory_change(*operation, value.as_ref(), *ttl_ms, scope);
-            remember(parts, run, deed, index, place, looks_back(value.as_ref()), make).await?;
+            remember(engine, run, undo_record, index, place, looks_back(value.as_ref()), make).await?;
         }
         Change::Notification { event, payload, on: _ } => {
             let payload = or_result(payload.as_ref(), &scope)?;
-            note(parts, run, deed, applied, None).await?;
-            let (call_id, tool) = (deed.call_id, deed.tool.name().clone());
+            note(engine, run, undo_record, applied, None).await?;
+            let (call_id, tool) = (undo_record.call_id, undo_record.tool.name().clone());
             let event = event.clone();
             let told = || EventKind::Notification { call_id, tool, event, payload };
-            parts.registry.bus().publish_of(&deed.caller, told);
+            engine.registry.bus().publish_of(&undo_record.caller, told);
         }
         Change::Cascade { tool, arguments } => {
             let call = Call::new(tool.clone(), arguments.render(&scope).map_err(wrong)?);
-            let path = cascade_path(&deed.path, index);
-            cascade(parts, run, deed, path, call).await?;
-            note(parts, run, deed, applied, None).await?;
+            let path = cascade_path(&undo_record.path, index);
+            cascade(engine, run, undo_record, path, call).await?;
+            note(engine, run, undo_record, applied, None).await?;
         }
     }
     Ok(EffectState::Applied)
 }
 
 fn place(
-    deed: &Deed,
+    undo_record: &UndoRecord,
     memory: MemoryScope,
     key: &Template,
     scope: &Scope<'_>,
 ) -> Result<MemoryPlace, ToolError> {
     match key.render(scope).map_err(wrong)? {
-        Value::String(key) => Ok(MemoryPlace::of(&deed.caller, memory, key)),
+        Value::String(key) => Ok(MemoryPlace::of(&undo_record.caller, memory, key)),
         _ => Err(ToolError::new(ErrorCode::EffectFailed, "a key in memory must be text")),
     }
 }
@@ -280,31 +292,32 @@ const CONFLICTS_MAX: usize = 256;
 
 /// Makes the change that `make` says, over `arguments`, `result` and, where it looks back, `former`.
 async fn remember(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     run: &ActiveRun,
-    deed: &Deed,
+    undo_record: &UndoRecord,
     index: usize,
     place: MemoryPlace,
     looks_back: LooksBack,
     make: impl Fn(&Scope<'_>) -> Result<MemoryChange, ToolError>,
 ) -> Result<(), ToolError> {
-    run.settle(&*parts.ledger).await.map_err(unavailable)?;
+    run.settle(&*engine.ledger).await.map_err(unavailable)?;
     let mut conflicts = 0;
     loop {
-        let scope = Scope::new().with("arguments", &deed.arguments).with("result", &deed.result);
+        let scope =
+            Scope::new().with("arguments", &undo_record.arguments).with("result", &undo_record.result);
         let change = match looks_back {
             LooksBack::No => make(&scope)?,
             LooksBack::Yes => {
-                let before = parts.memory.read(place.clone()).await;
+                let before = engine.memory.read(place.clone()).await;
                 let before = before.map_err(|error| not_remembered(run, error))?;
                 let (former, version) = before.map_or((Value::Null, 0), |one| (one.value, one.version));
                 // What was made from a value holds only while it is the value.
                 make(&scope.with("former", &former))?.if_version(version)
             }
         };
-        let effect = EffectId { call_id: deed.call_id, index: number(index) };
-        let step = deed.step(parts, StepKind::EffectApplied { index: number(index) });
-        match parts.memory.apply(effect, place.clone(), change, step).await {
+        let effect = EffectId { call_id: undo_record.call_id, index: number(index) };
+        let step = undo_record.step(engine, StepKind::EffectApplied { index: number(index) });
+        match engine.memory.apply(effect, place.clone(), change, step).await {
             Err(MemoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
             applied => return applied.map_err(|error| not_remembered(run, error)),
         }
@@ -359,21 +372,21 @@ fn or_result(value: Option<&Template>, scope: &Scope<'_>) -> Result<Value, ToolE
 
 /// Takes back the effects of a call that were applied and can be, newest first. One that cannot be
 /// taken back does not keep the others from it.
-pub(crate) async fn roll_back(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &mut Deed) {
-    let tool = deed.tool.clone();
+pub(crate) async fn roll_back(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record: &mut UndoRecord) {
+    let tool = undo_record.tool.clone();
     for (index, effect) in tool.definition().effects.iter().enumerate().rev() {
-        if deed.effects[index] != EffectState::Applied || !effect.reversible {
+        if undo_record.effects[index] != EffectState::Applied || !effect.reversible {
             continue;
         }
-        deed.effects[index] = match roll_back_one(parts, run, deed, index, effect).await {
+        undo_record.effects[index] = match roll_back_one(engine, run, undo_record, index, effect).await {
             Ok(()) => EffectState::RolledBack,
             // Not given up: it is taken back when the run goes on.
             Err(_) if run.is_halted() => return,
             Err(error) => {
-                tracing::warn!(call_id = %deed.call_id, index, %error, "an effect could not be taken back");
+                tracing::warn!(call_id = %undo_record.call_id, index, %error, "an effect could not be taken back");
                 let kind = StepKind::RollbackFailed { index: number(index) };
-                if let Err(error) = note(parts, run, deed, kind, Some(&error)).await {
-                    tracing::error!(call_id = %deed.call_id, %error, "that could not be recorded either");
+                if let Err(error) = note(engine, run, undo_record, kind, Some(&error)).await {
+                    tracing::error!(call_id = %undo_record.call_id, %error, "that could not be recorded either");
                 }
                 EffectState::RollbackFailed
             }
@@ -382,57 +395,57 @@ pub(crate) async fn roll_back(parts: &Arc<Parts>, run: &Arc<ActiveRun>, deed: &m
 }
 
 async fn roll_back_one(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     run: &Arc<ActiveRun>,
-    deed: &Deed,
+    undo_record: &UndoRecord,
     index: usize,
     effect: &Effect,
 ) -> Result<(), ToolError> {
     let taken_back = StepKind::EffectRolledBack { index: number(index) };
-    if let Some(handler) = deed.tool.effect_handler(index) {
-        let applied = deed.notes.get(&number(index)).cloned().unwrap_or_default();
-        guarded(parts, handler.roll_back(applied, deed.context(parts))).await?;
-        return note(parts, run, deed, taken_back, None).await;
+    if let Some(handler) = undo_record.tool.effect_handler(index) {
+        let applied = undo_record.notes.get(&number(index)).cloned().unwrap_or_default();
+        guarded(&engine.settings, handler.roll_back(applied, undo_record.context(engine))).await?;
+        return note(engine, run, undo_record, taken_back, None).await;
     }
     match &effect.change {
         Change::StateChange { .. } | Change::Memory { .. } => {
-            run.settle(&*parts.ledger).await.map_err(unavailable)?;
-            let effect = EffectId { call_id: deed.call_id, index: number(index) };
-            let undone = parts.memory.undo(effect, deed.step(parts, taken_back)).await;
+            run.settle(&*engine.ledger).await.map_err(unavailable)?;
+            let effect = EffectId { call_id: undo_record.call_id, index: number(index) };
+            let undone = engine.memory.undo(effect, undo_record.step(engine, taken_back)).await;
             undone.map_err(|error| not_remembered(run, error))
         }
         Change::Notification { .. } => {
             Err(ToolError::new(ErrorCode::EffectFailed, "what was told cannot be taken back"))
         }
         Change::Cascade { tool, .. } => {
-            if !undo_below(parts, run, &cascade_path(&deed.path, index)).await {
+            if !undo_below(engine, run, &cascade_path(&undo_record.path, index)).await {
                 let message = format!("`{tool}`, which it had called, could not be undone");
                 return Err(ToolError::new(ErrorCode::EffectFailed, message));
             }
-            note(parts, run, deed, taken_back, None).await
+            note(engine, run, undo_record, taken_back, None).await
         }
     }
 }
 
 /// Records a step, and waits for it.
 async fn note(
-    parts: &Parts,
+    engine: &Engine,
     run: &ActiveRun,
-    deed: &Deed,
+    undo_record: &UndoRecord,
     kind: StepKind,
     error: Option<&ToolError>,
 ) -> Result<(), ToolError> {
-    let mut step = deed.step(parts, kind);
-    step.payload = error.and_then(|error| to_raw_value(error).ok());
-    run.commit(&*parts.ledger, Entry::Step(step)).await.map_err(unavailable)
+    let mut step = undo_record.step(engine, kind);
+    step.payload = error.and_then(|error| to_raw_value(error_of_run(error, run).get()).ok());
+    run.commit(&*engine.ledger, Entry::Step(step)).await.map_err(unavailable)
 }
 
 /// Runs code of a tool's own: a panic fails it alone, and it has its time.
 pub(crate) async fn guarded<T: Send + 'static>(
-    parts: &Parts,
+    settings: &Settings,
     code: helve_core::BoxFuture<'static, Result<T, ToolError>>,
 ) -> Result<T, ToolError> {
-    let time = parts.settings.timeout_default;
+    let time = settings.timeout_default;
     let mut task = AbortOnDrop(tokio::spawn(code));
     match tokio::time::timeout(time, &mut task.0).await {
         Ok(Ok(result)) => result,
@@ -452,24 +465,24 @@ impl<T> Drop for AbortOnDrop<T> {
     }
 }
 
-fn reports(deed: &Deed) -> Vec<EffectReport> {
-    let effects = deed.tool.definition().effects.iter().zip(&deed.effects);
+fn reports(undo_record: &UndoRecord) -> Vec<EffectReport> {
+    let effects = undo_record.tool.definition().effects.iter().zip(&undo_record.effects);
     effects
         .map(|(effect, state)| EffectReport { description: effect.description.clone(), state: *state })
         .collect()
 }
 
 /// The tool did run: the model must know what stands before it does anything else.
-fn effect_failed(deed: &Deed, effect: &Effect, error: &ToolError) -> ToolError {
+fn effect_failed(undo_record: &UndoRecord, effect: &Effect, error: &ToolError) -> ToolError {
     let in_state = |states: &[EffectState]| {
-        let effects = deed.tool.definition().effects.iter().zip(&deed.effects);
+        let effects = undo_record.tool.definition().effects.iter().zip(&undo_record.effects);
         let named = effects.filter(|(_, state)| states.contains(state));
         let named: Vec<_> = named.map(|(effect, _)| format!("“{}”", effect.description)).collect();
         if named.is_empty() { "none".to_owned() } else { named.join(", ") }
     };
     let message = format!(
         "`{}` ran and stands, but its effect “{}” failed: {error}; effects that stand: {}; taken back: {}",
-        deed.tool.name(),
+        undo_record.tool.name(),
         effect.description,
         in_state(&[EffectState::Applied, EffectState::RollbackFailed]),
         in_state(&[EffectState::RolledBack]),
@@ -497,17 +510,17 @@ fn number(index: usize) -> u32 {
     u32::try_from(index).unwrap_or(u32::MAX)
 }
 
-impl Deed {
+impl UndoRecord {
     /// What the tool's own code gets to know.
-    pub(crate) fn context(&self, parts: &Arc<Parts>) -> Context {
-        let deadline = std::time::Instant::now() + parts.settings.timeout_default;
+    pub(crate) fn context(&self, engine: &Arc<Engine>) -> Context {
+        let deadline = std::time::Instant::now() + engine.settings.timeout_default;
         let (tool, caller) = (self.tool.name().clone(), Arc::clone(&self.caller));
         let known = ContextParts::new(self.call_id, tool, caller, deadline);
-        Context::from(ContextParts { host: Some(Arc::clone(parts) as _), ..known })
+        Context::from(ContextParts { host: Some(Arc::clone(engine) as _), ..known })
     }
 
     /// A step of the call, now.
-    pub(crate) fn step(&self, parts: &Parts, kind: StepKind) -> Box<helve_core::run::Step> {
-        crate::runs::step(parts.clock.now(), self.call_id, self.run, kind)
+    pub(crate) fn step(&self, engine: &Engine, kind: StepKind) -> Box<helve_core::run::Step> {
+        crate::runs::step(engine.clock.now(), self.call_id, self.run, kind)
     }
 }

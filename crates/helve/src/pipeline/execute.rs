@@ -5,8 +5,8 @@ mod admit;
 mod attempt;
 mod doubt;
 mod repeat;
+mod resume;
 mod start;
-mod take_up;
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -22,16 +22,16 @@ use tokio_util::sync::CancellationToken;
 
 use super::decide::PermittedCall;
 use super::effects::Doing;
-use super::record::OpenRecord;
+use super::record::CallRecorder;
 use crate::approvals::binding;
 use crate::hooks::hooked;
 use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
-use crate::runtime::{ComposedHost, Parts, stop};
+use crate::runtime::{ComposedHost, Engine, Settings, stop};
 pub(crate) use doubt::{have_answered, may_be_asked};
+use resume::Resume;
+pub(crate) use resume::{may_be_at_work, recall_started};
 use start::Start;
 pub(super) use start::reclaim;
-use take_up::TakeUp;
-pub(crate) use take_up::{may_be_at_work, recall_started};
 
 /// Why a call stands that may not have happened.
 const UNKNOWN: &str = "nobody knows whether it had its effect";
@@ -48,149 +48,152 @@ pub(super) struct Answer {
     pub(super) tool: Tool,
     pub(super) result: Result<Value, ToolError>,
     /// What was asked, where effects or undoing may need it.
-    pub(super) deed: Option<Doing>,
+    pub(super) doing: Option<Doing>,
 }
 
 pub(super) async fn execute(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     permitted: PermittedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Executed, ToolError> {
     let (tool, mut call, permission) = permitted.into_parts();
-    record.permitted(permission);
-    parts.pulse.call();
-    if let Some(until) = record.origin().until() {
+    record.gate.permitted(permission);
+    engine.deadline_ticker.note_call();
+    if let Some(until) = record.subject.origin().until() {
         let left = until.saturating_duration_since(record.since().into_std());
         call.timeout = Some(call.timeout.map_or(left, |asked| asked.min(left)));
     }
-    let deadline = record.since() + timeout(parts, &tool, &call);
+    let deadline = record.since() + timeout(&engine.settings, &tool, &call);
     let cancelled = call.cancellation.as_ref().is_some_and(|token| token.is_cancelled());
     // What became of a call that had started must be found out, wanted or not.
-    if cancelled && record.cut_short().is_none() {
+    if cancelled && record.subject.cut_short().is_none() {
         return Err(attempt::cancelled());
     }
-    if let Some(by) = parts.stop.is_over()
-        && record.run().is_none()
+    if let Some(by) = engine.stop.is_over()
+        && record.subject.run().is_none()
     {
         return Err(stop::refused(by));
     }
-    join_run(parts, &tool, &mut call, record);
+    join_run(engine, &tool, &mut call, record);
     bind_run(&tool, &call, record);
-    let taken_up = if record.cut_short().is_some() {
+    let resumed = if record.subject.cut_short().is_some() {
         let token = call.cancellation.clone();
-        let context = context(parts, &tool, &call, token, 1, record, deadline);
-        Box::pin(take_up::take_up(parts, &tool, &call, context, record)).await?
+        let context = context(engine, &tool, &call, token, 1, record, deadline);
+        Box::pin(resume::resume(engine, &tool, &call, context, record)).await?
     } else {
-        TakeUp::Start
+        Resume::Start
     };
-    let deed =
-        needs_deed(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
-    let result = match taken_up {
-        TakeUp::Answered(result) => {
+    let doing =
+        needs_doing(&tool, record).then(|| Doing { tool: tool.clone(), arguments: call.arguments.clone() });
+    let result = match resumed {
+        Resume::Answered(result) => {
             reclaim(&tool, &call, record);
             Ok(result)
         }
-        TakeUp::Again if cancelled && !tool.is_composed() => return Err(attempt::cancelled()),
-        TakeUp::Again => {
+        Resume::Again if cancelled && !tool.is_composed() => return Err(attempt::cancelled()),
+        Resume::Again => {
             reclaim(&tool, &call, record);
             if !tool.is_composed() {
                 // A person's word that it did not happen is good for this one time: that it is used
                 // must be on disk first.
-                record.settle_run().await?;
+                record.subject.settle_run().await?;
             }
-            record.owes(None);
-            run(parts, &tool, call, deadline, record).await
+            record.work.owe(None);
+            run(engine, &tool, call, deadline, record).await
         }
-        TakeUp::Start => {
+        Resume::Start => {
             // Before the start: a call that is refused here never began. Held until the tool has
             // ended, and given back however that is.
-            let held = admit::hold(parts, &tool, &call).await?;
-            let admitted = admit::admit(parts, &tool, &call)?;
-            match start::start(parts, &tool, &call, record, deadline).await? {
+            let held = admit::hold(engine, &tool, &call).await?;
+            let admitted = admit::admit(engine, &tool, &call)?;
+            match start::start(engine, &tool, &call, record, deadline).await? {
                 Start::Run => {}
                 Start::Replay(status) => return Ok(Executed::Replayed(status)),
             }
             let timeout = call.timeout;
-            record.owes(held);
-            let result = run(parts, &tool, call, deadline, record).await;
-            admitted.ended(parts, &tool, timeout, &result);
+            record.work.owe(held);
+            let result = run(engine, &tool, call, deadline, record).await;
+            admitted.ended(engine, &tool, timeout, &result);
             result
         }
     };
     admit::charge(&result, record);
-    Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), deed }))
+    Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), doing }))
 }
 
 /// A call that changes something or is made of others is a run, or a part of one.
-fn join_run(parts: &Arc<Parts>, tool: &Tool, call: &mut Call, record: &mut OpenRecord<'_>) {
+fn join_run(engine: &Arc<Engine>, tool: &Tool, call: &mut Call, record: &mut CallRecorder<'_>) {
     let definition = tool.definition();
     let is_run = definition.changes_world() || tool.is_composed() || !definition.effects.is_empty();
-    if record.run().is_none() && is_run {
+    if record.subject.run().is_none() && is_run {
         let token = call.cancellation.take().map_or_else(CancellationToken::new, |token| token.child_token());
         record.begin_run(token, tool);
-        Watch::begin(parts);
+        Watch::begin(engine);
     }
-    if record.part().is_none()
-        && let Some(run) = record.run()
+    if record.subject.part().is_none()
+        && let Some(run) = record.subject.run()
     {
         call.cancellation = Some(run.cancellation.clone());
     }
 }
 
 /// Questions about the parts of a call say which call it is, so that whoever makes it again finds its run.
-fn bind_run(tool: &Tool, call: &Call, record: &OpenRecord<'_>) {
-    let Some(run) = record.run().filter(|_| tool.is_composed() && record.part().is_none()) else { return };
+fn bind_run(tool: &Tool, call: &Call, record: &CallRecorder<'_>) {
+    let Some(run) = record.subject.run().filter(|_| tool.is_composed() && record.subject.part().is_none())
+    else {
+        return;
+    };
     // A person may have edited the arguments: the call is made again with those that were asked for.
-    let before = record.cut_short().and_then(|(_, earlier)| earlier.started.as_ref()?.grant.as_ref());
-    let asked = before.or(record.grant()).and_then(|grant| grant.asked.clone());
+    let before = record.subject.cut_short().and_then(|(_, earlier)| earlier.started.as_ref()?.grant.as_ref());
+    let asked = before.or(record.gate.grant()).and_then(|grant| grant.asked.clone());
     run.is_of(asked.unwrap_or_else(|| binding(tool, call, None)));
 }
 
 /// Whether what was asked will be needed after the tool has answered.
-fn needs_deed(tool: &Tool, record: &OpenRecord<'_>) -> bool {
+fn needs_doing(tool: &Tool, record: &CallRecorder<'_>) -> bool {
     let definition = tool.definition();
     !definition.effects.is_empty()
-        || (record.part().is_some() && definition.changes_world() && !tool.is_composed())
+        || (record.subject.part().is_some() && definition.changes_world() && !tool.is_composed())
 }
 
 /// Runs the tool, and undoes its parts where they are made to stand or fall together.
 async fn run(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     mut call: Box<Call>,
     deadline: Instant,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Value, ToolError> {
-    let error = match attempts(parts, tool, &mut call, deadline, record).await {
+    let error = match attempts(engine, tool, &mut call, deadline, record).await {
         Ok(value) => return Ok(value),
         Err(error) => error,
     };
     if !tool.is_composed() {
-        return doubt::clear_up(parts, tool, &call, error, record).await;
+        return doubt::clear_up(engine, tool, &call, error, record).await;
     }
-    match record.run().filter(|run| !run.is_halted()).cloned() {
+    match record.subject.run().filter(|run| !run.is_halted()).cloned() {
         // Rare and large, so on the heap.
-        Some(run) => Err(Box::pin(fail(parts, tool, &run, error, record)).await),
+        Some(run) => Err(Box::pin(fail(engine, tool, &run, error, record)).await),
         None => Err(error),
     }
 }
 
 /// What becomes of the parts of a composed tool that has failed.
 async fn fail(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     run: &Arc<ActiveRun>,
     error: ToolError,
-    record: &OpenRecord<'_>,
+    record: &CallRecorder<'_>,
 ) -> ToolError {
-    let path = record.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
+    let path = record.subject.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
     // This time it may have failed before it came to a part that it had started before a crash.
-    find_out(parts, run, &path, Unknown::Ask).await;
+    find_out(engine, run, &path, Unknown::Ask).await;
     if run.is_halted() {
         return error;
     }
     let error = match tool.handler().undoes_on_error() {
-        true => undone(error, undo_below(parts, run, &path).await),
+        true => undone(error, undo_below(engine, run, &path).await),
         false => error,
     };
     doubt::of_parts(tool, run, &path, error)
@@ -205,56 +208,56 @@ fn undone(error: ToolError, all: bool) -> ToolError {
 }
 
 /// The time that the tool has of itself, within what any tool may have.
-fn time_allowed(parts: &Parts, tool: &Tool) -> Duration {
+fn time_allowed(settings: &Settings, tool: &Tool) -> Duration {
     let of_tool = tool.definition().timeout_ms.map(Duration::from_millis);
-    of_tool.unwrap_or(parts.settings.timeout_default).min(parts.settings.timeout_max)
+    of_tool.unwrap_or(settings.timeout_default).min(settings.timeout_max)
 }
 
-fn timeout(parts: &Parts, tool: &Tool, call: &Call) -> Duration {
-    let allowed = time_allowed(parts, tool);
+fn timeout(settings: &Settings, tool: &Tool, call: &Call) -> Duration {
+    let allowed = time_allowed(settings, tool);
     call.timeout.map_or(allowed, |asked| asked.min(allowed))
 }
 
-fn host(parts: &Arc<Parts>, tool: &Tool, record: &OpenRecord<'_>) -> Arc<dyn Host> {
-    match record.run() {
-        Some(run) if tool.is_composed() => Arc::new(ComposedHost::new(parts, run)),
-        Some(_) | None => Arc::clone(parts) as _,
+fn host(engine: &Arc<Engine>, tool: &Tool, record: &CallRecorder<'_>) -> Arc<dyn Host> {
+    match record.subject.run() {
+        Some(run) if tool.is_composed() => Arc::new(ComposedHost::new(engine, run)),
+        Some(_) | None => Arc::clone(engine) as _,
     }
 }
 
 fn context(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     token: Option<CancellationToken>,
     attempt: u32,
-    record: &OpenRecord<'_>,
+    record: &CallRecorder<'_>,
     deadline: Instant,
 ) -> Context {
     Context::from(ContextParts {
-        call_id: record.call_id(),
+        call_id: record.subject.call_id(),
         tool: tool.name().clone(),
         caller: Arc::clone(&call.caller),
         deadline: deadline.into_std(),
         attempt,
         idempotency_key: call.idempotency_key.clone(),
         has_own_key: tool.definition().changes_world(),
-        part: record.part().cloned(),
-        approved: record.approved(),
-        degraded: record.degraded(),
-        host: Some(host(parts, tool, record)),
-        client: call.client.as_ref().map(|client| hooked(parts, tool, call, client)),
+        part: record.subject.part().cloned(),
+        approved: record.gate.approved(),
+        degraded: record.messages.degraded().cloned(),
+        host: Some(host(engine, tool, record)),
+        client: call.client.as_ref().map(|client| hooked(engine, tool, call, client)),
         cancellation: token,
-        reads: record.reads(),
+        reads: record.work.reads(),
     })
 }
 
 async fn attempts(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &mut Call,
     deadline: Instant,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Value, ToolError> {
     let retries_max = tool.definition().retry.retries_max;
     let mut number = 1;
@@ -264,47 +267,49 @@ async fn attempts(
             true => (std::mem::take(&mut call.arguments), call.cancellation.take()),
             false => (call.arguments.clone(), call.cancellation.clone()),
         };
-        let context = context(parts, tool, call, token, number, record, deadline);
-        let error = match attempt::attempt(parts, tool, call, context, arguments, deadline, record).await {
+        let context = context(engine, tool, call, token, number, record, deadline);
+        let error = match attempt::attempt(engine, tool, call, context, arguments, deadline, record).await {
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        let Some(wait) = repeat::wait(parts, tool, &error, number, record.last_attempt(), deadline) else {
+        let Some(wait) =
+            repeat::wait(&engine.health, tool, &error, number, record.work.attempts().last(), deadline)
+        else {
             return Err(error);
         };
         if tool.definition().changes_world() {
-            record.append_step(StepKind::Attempted { number, code: error.code() });
+            record.subject.append_step(StepKind::Attempted { number, code: error.code() });
         }
-        attempt::wait_or_cancel(parts, wait, call).await?;
+        attempt::wait_or_cancel(engine, wait, call).await?;
         number += 1;
     }
 }
 
 /// Undoes what a finished run did. What needs approval asks for it by itself.
 pub(super) async fn undo(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: Tool,
     undoing: Undoing,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    if record.cut_short().is_some() {
-        record.hold_step(StepKind::Resumed);
-        record.claimed(undoing.claim());
+    if record.subject.cut_short().is_some() {
+        record.subject.buffer_step(StepKind::Resumed);
+        record.claim(undoing.claim());
     } else {
         record.begin_run(CancellationToken::new(), &tool);
-        let deadline = record.since() + time_allowed(parts, &tool);
-        if let Start::Replay(status) = start::start_undo(parts, undoing.claim(), record, deadline).await? {
+        let deadline = record.since() + time_allowed(&engine.settings, &tool);
+        if let Start::Replay(status) = start::start_undo(engine, undoing.claim(), record, deadline).await? {
             return Ok(status);
         }
     }
-    let Some(run) = record.run().cloned() else { return Err(attempt::cancelled()) };
+    let Some(run) = record.subject.run().cloned() else { return Err(attempt::cancelled()) };
     run.resumes();
     // The calls that undo are parts too, of this run and of one that was rolled back, and nothing that is
     // left to be undone.
     let done = undoing.done.iter().filter(|done| !undoes_below("", &done.report.path));
     let done: HashSet<_> = done.map(|done| done.report.call_id).collect();
     undoing.done.into_iter().for_each(|done| run.add(done));
-    let all = undo_below(parts, &run, "").await;
+    let all = undo_below(engine, &run, "").await;
     let reports: Vec<_> = run.reports().into_iter().filter(|part| done.contains(&part.call_id)).collect();
     if all {
         return Ok(Status::Done(Output::success(json!({ "undone": undoing.run, "parts": reports }))));
@@ -324,7 +329,7 @@ pub(super) async fn undo(
     Err(unknown.fold(error, |error, part| {
         // Whoever asks again is not told the same once more: somebody may know by then.
         let kind = StepKind::Waiting { reason: WaitingFor::UnknownOutcome, approval_id: None };
-        run.hold(Entry::Step(step(parts.clock.now(), part.call_id, undoing.run, kind)));
+        run.buffer(Entry::Step(step(engine.clock.now(), part.call_id, undoing.run, kind)));
         error.suggest(format!("find out whether {} had its effect, say so, and undo again", part.call_id))
     }))
 }

@@ -5,17 +5,17 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::hook::HookEvent;
-use helve_core::{Call, ErrorCode, Output, Source, Speaker, Stage, Stance, Status, Tool, ToolError, Voice};
+use helve_core::{Call, ErrorCode, Output, Source, Stage, Stance, Status, Tool, ToolError, Vote, VoteSource};
 use serde_json::{Value, json};
 
 use super::execute::Answer;
-use super::hooks_before::{listening, of_call, without_secrets};
+use super::hooks_before::{listening, of_call};
 use super::origin::Origin;
 use super::prepare::fit;
-use super::record::OpenRecord;
+use super::record::{CallRecorder, ResultRecord};
 use super::{check_output, decide::PermittedCall};
-use crate::hooks::{Fired, Listed};
-use crate::runtime::Parts;
+use crate::hooks::{Fired, Hooks, Listed};
+use crate::runtime::Engine;
 
 /// A call that hooks want to know the end of.
 pub(super) struct Watched {
@@ -27,10 +27,10 @@ pub(super) struct Watched {
 }
 
 /// Remembers what hooks will be told, where there are any.
-pub(super) fn watch(parts: &Parts, permitted: &PermittedCall, origin: &Origin) -> Option<Box<Watched>> {
+pub(super) fn watch(hooks: &Hooks, permitted: &PermittedCall, origin: &Origin) -> Option<Box<Watched>> {
     let call = permitted.call();
-    let answered = listening(parts, &HookEvent::PostToolUse, call, origin);
-    let failed = listening(parts, &HookEvent::PostToolUseFailure, call, origin);
+    let answered = listening(hooks, &HookEvent::PostToolUse, call, origin);
+    let failed = listening(hooks, &HookEvent::PostToolUseFailure, call, origin);
     if answered.is_none() && failed.is_none() {
         return None;
     }
@@ -42,26 +42,26 @@ impl Watched {
     /// Tells hooks what came of the call. What was replayed has been told of before.
     pub(super) async fn tell(
         self: Box<Self>,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         result: Result<Status, ToolError>,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) -> Result<Status, ToolError> {
         match result {
-            _ if record.is_replay() => result,
+            _ if record.work.is_replay() => result,
             Ok(Status::Done(output)) if !output.is_failure => {
                 let Some(hooks) = self.answered.clone() else { return Ok(Status::Done(output)) };
                 record.enter(Stage::HooksAfter);
-                self.tell_answer(parts, &hooks, output, record).await
+                self.tell_answer(engine, &hooks, output, record).await
             }
             Ok(Status::Done(output)) => {
                 let error = output.value.pointer("/error/message").and_then(Value::as_str);
                 let error = error.unwrap_or("the tool failed").to_owned();
-                self.tell_failure(parts, error, false, record).await;
+                self.tell_failure(engine, error, false, record).await;
                 Ok(Status::Done(output))
             }
-            Err(error) if record.last_attempt().is_some() => {
+            Err(error) if !record.work.attempts().is_empty() => {
                 let cancelled = error.code() == ErrorCode::Cancelled;
-                self.tell_failure(parts, error.message().to_owned(), cancelled, record).await;
+                self.tell_failure(engine, error.message().to_owned(), cancelled, record).await;
                 Err(error)
             }
             // A tool that was not started has not failed.
@@ -71,62 +71,62 @@ impl Watched {
 
     async fn tell_answer(
         &self,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         hooks: &[Listed],
         output: Output,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) -> Result<Status, ToolError> {
-        let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, record);
+        let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, &record.subject);
         of.more.push(("tool_response", output.value.clone()));
         // What MCP clients get beside it is shown too, or it would pass hooks by.
-        if record.attached_more_than(&output.value) {
-            of.more.extend(attached(record));
+        if record.result.attached_more_than(&output.value, Some(&self.tool)) {
+            of.more.extend(attached(&record.result));
         }
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: whoever takes the call back now changes nothing about that.
-        let Ok(Some(fired)) = of.fire(parts, hooks, None).await else { return Ok(Status::Done(output)) };
+        let Ok(Some(fired)) = of.fire(engine, hooks, None).await else { return Ok(Status::Done(output)) };
         tell(&fired, record);
         if let Some((by, failure)) = fired.blocking_failures().next() {
             // The operator wants no result to pass that this hook has not seen.
-            record.attach(None);
-            let why = without_secrets(record, &format!("{by} failed: {failure}"));
-            return Err(self.withheld(&why));
+            record.result.attach(None);
+            let why = record.arguments.scrubber().text(format!("{by} failed: {failure}"));
+            return Err(self.withheld(why.get()));
         }
         let is_served = self.tool.definition().source == Source::Mcp;
         let replaced = fired.updated_output.or(fired.updated_mcp_output.filter(|_| is_served));
         let Some(replaced) = replaced else { return Ok(Status::Done(output)) };
-        record.attach(None);
-        record.heard(
-            Voice::named(Speaker::Hook, Arc::clone(&replaced.by), Stance::Allow)
+        record.result.attach(None);
+        record.gate.ballot.add(
+            Vote::named(VoteSource::Hook, Arc::clone(&replaced.by), Stance::Allow)
                 .because("with another result"),
         );
-        record.note_conflicts(&fired.conflicts);
-        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), deed: None };
-        check_output::check(parts, answer, record).map_err(|error| {
+        record.arguments.note(fired.conflicts.iter().cloned());
+        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), doing: None };
+        check_output::check(&engine.settings, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
-            self.withheld(&without_secrets(record, &why))
+            self.withheld(record.arguments.scrubber().text(why).get())
         })
     }
 
     async fn tell_failure(
         &self,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         error: String,
         is_interrupt: bool,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) {
         let Some(hooks) = self.failed.clone() else { return };
         record.enter(Stage::HooksAfter);
-        let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, record);
+        let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, &record.subject);
         of.more.push(("error", error.into()));
-        of.more.extend(attached(record));
+        of.more.extend(attached(&record.result));
         of.more.push(("is_interrupt", is_interrupt.into()));
         of.more.push(("duration_ms", self.duration_ms()));
         // Whoever took the call back does not wait, and gets to hear nothing.
         if is_interrupt {
-            return of.fire_in_background(parts, &hooks).await;
+            return of.fire_in_background(engine, &hooks).await;
         }
-        if let Ok(Some(fired)) = of.fire(parts, &hooks, None).await {
+        if let Ok(Some(fired)) = of.fire(engine, &hooks, None).await {
             tell(&fired, record);
         }
     }
@@ -144,15 +144,16 @@ impl Watched {
 }
 
 /// What the tool attached to its answer, as hooks are told of it.
-fn attached(record: &OpenRecord<'_>) -> Option<(&'static str, Value)> {
-    let content = record.attached()?;
+fn attached(result: &ResultRecord) -> Option<(&'static str, Value)> {
+    let content = result.attached()?;
     Some(("tool_content", serde_json::from_str(content.get()).unwrap_or_default()))
 }
 
 /// What hooks say after the fact reaches the model beside the result, and the user.
-fn tell(fired: &Fired, record: &mut OpenRecord<'_>) {
-    record.tell(fired.for_model());
-    record.tell_user(fired.for_user());
+fn tell(fired: &Fired, record: &mut CallRecorder<'_>) {
+    let scrubber = record.arguments.scrubber();
+    record.messages.tell_model(fired.for_model(), scrubber);
+    record.messages.tell_user(fired.for_user(), scrubber);
 }
 
 /// Arguments of a call that may be denied, where hooks want to know of that.
@@ -162,8 +163,8 @@ pub(super) struct Denial {
 }
 
 /// Remembers what hooks will be told if the call is denied, where there are any.
-pub(super) fn watch_denial(parts: &Parts, call: &Call, origin: &Origin) -> Option<Box<Denial>> {
-    let hooks = listening(parts, &HookEvent::PermissionDenied, call, origin)?;
+pub(super) fn watch_denial(hooks: &Hooks, call: &Call, origin: &Origin) -> Option<Box<Denial>> {
+    let hooks = listening(hooks, &HookEvent::PermissionDenied, call, origin)?;
     Some(Box::new(Denial { call: call.clone(), hooks }))
 }
 
@@ -171,23 +172,23 @@ impl Denial {
     /// Tells hooks that the gate has denied the call. They may say that it can be tried again.
     pub(super) async fn tell(
         mut self: Box<Self>,
-        parts: &Arc<Parts>,
+        engine: &Arc<Engine>,
         error: ToolError,
-        record: &mut OpenRecord<'_>,
+        record: &mut CallRecorder<'_>,
     ) -> ToolError {
         let is_gate = matches!(
             error.code(),
             ErrorCode::NotAuthorized | ErrorCode::PermissionDenied | ErrorCode::ApprovalDenied
         );
-        let Some(tool) = record.tool().cloned().filter(|_| is_gate) else { return error };
+        let Some(tool) = record.subject.tool().cloned().filter(|_| is_gate) else { return error };
         // Nothing that does not fit the tool is shown to a hook.
-        let limits = helve_core::json::check(&self.call.arguments, parts.settings.arguments);
-        if limits.is_err() || fit(parts, &tool, &mut self.call.arguments).is_err() {
+        let limits = helve_core::json::check(&self.call.arguments, engine.settings.arguments);
+        if limits.is_err() || fit(&engine.settings, &tool, &mut self.call.arguments).is_err() {
             return error;
         }
-        let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, record);
+        let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, &record.subject);
         of.more.push(("reason", error.message().into()));
-        let Ok(Some(fired)) = of.fire(parts, &self.hooks, self.call.cancellation.as_ref()).await else {
+        let Ok(Some(fired)) = of.fire(engine, &self.hooks, self.call.cancellation.as_ref()).await else {
             return error;
         };
         tell(&fired, record);

@@ -9,57 +9,55 @@ use std::sync::Arc;
 
 use helve_core::hook::{HookEvent, OnFailure, PermissionAnswer, PermissionDecision};
 use helve_core::json::check as check_limits;
-use helve_core::schema::redact::scrub;
-use helve_core::{Call, ErrorCode, Speaker, Stage, Stance, Tool, ToolError, Voice};
+use helve_core::{Call, ErrorCode, Stance, Tool, ToolError, Vote, VoteSource};
 use serde_json::{Map, Value};
 
 use super::origin::Origin;
 use super::prepare::{PreparedCall, fit};
-use super::record::OpenRecord;
+use super::record::{ArgumentsRecord, BeforeWork, Subject};
 use super::resolve::ResolvedCall;
-use crate::hooks::{Answered, Fired, Listed, OfCall, Said};
-use crate::runtime::Parts;
+use crate::hooks::{Answered, Fired, Hooks, Listed, OfCall, Said};
+use crate::runtime::{Engine, Settings};
 
 /// Longest reason that is passed on, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
 
 /// The hooks of an event, where there are some, and the call is neither a hook's own nor an event itself.
 pub(super) fn listening(
-    parts: &Parts,
+    hooks: &Hooks,
     event: &HookEvent,
     call: &Call,
     origin: &Origin,
 ) -> Option<Arc<[Listed]>> {
-    parts.hooks.of(event).filter(|_| !parts.hooks.is_own(&call.caller) && !origin.is_event())
+    hooks.of(event).filter(|_| !hooks.is_own(&call.caller) && !origin.is_event())
 }
 
 /// Tells hooks that a tool is about to be called, and does what they say.
 pub(super) async fn ask(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     hooks: Arc<[Listed]>,
     prepared: PreparedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<PreparedCall, ToolError> {
-    record.enter(Stage::HooksBefore);
     let ResolvedCall { tool, mut call } = prepared.0;
-    let of = of_call(HookEvent::PreToolUse, &tool, &call, record);
-    let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let of = of_call(HookEvent::PreToolUse, &tool, &call, record.subject);
+    let fired = of.fire(engine, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(PreparedCall(ResolvedCall { tool, call })) };
     for answered in &fired.answers {
-        hear(answered, record);
+        cast(answered, record);
     }
-    record.tell(fired.context.iter().cloned());
-    record.tell_user(fired.for_user());
+    record.messages.tell_model(fired.context.iter().cloned(), record.arguments.scrubber());
+    record.messages.tell_user(fired.for_user(), record.arguments.scrubber());
     if let Some(why) = fired.refusal() {
-        return Err(denied(&tool, &fired, &without_secrets(record, why)));
+        return Err(denied(&tool, &fired, record.arguments.scrubber().text(why).get()));
     }
     // What a person has approved is what hooks had made of it then.
-    let is_approved = record.origin().approval().is_some();
+    let is_approved = record.subject.origin().approval().is_some();
     if let Some(updated) = fired.updated_input.filter(|_| !is_approved) {
-        let arguments = refit(parts, &tool, updated.what, record).map_err(|why| {
+        let arguments = refit(&engine.settings, &tool, updated.what, record.arguments).map_err(|why| {
             no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
         })?;
-        record.rewritten(&updated.by, &arguments, &fired.conflicts);
+        record.arguments.rewrite(&updated.by, &arguments, &fired.conflicts);
         call.arguments = arguments;
     }
     Ok(PreparedCall(ResolvedCall { tool, call }))
@@ -68,22 +66,23 @@ pub(super) async fn ask(
 /// A hook's answer in place of the person who would be asked, if there is one. Arguments in it fit the
 /// tool, and are recorded as the call's.
 pub(super) async fn permission_request(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     suggestions: Vec<Value>,
-    record: &mut OpenRecord<'_>,
+    record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<PermissionAnswer>, ToolError> {
-    let Some(hooks) = listening(parts, &HookEvent::PermissionRequest, call, record.origin()) else {
+    let Some(hooks) = listening(&engine.hooks, &HookEvent::PermissionRequest, call, record.subject.origin())
+    else {
         return Ok(None);
     };
-    let mut of = of_call(HookEvent::PermissionRequest, tool, call, record);
+    let mut of = of_call(HookEvent::PermissionRequest, tool, call, record.subject);
     if !suggestions.is_empty() {
         of.more.push(("permission_suggestions", Value::Array(suggestions)));
     }
-    let fired = of.fire(parts, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let fired = of.fire(engine, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(None) };
-    record.tell_user(fired.for_user());
+    record.messages.tell_user(fired.for_user(), record.arguments.scrubber());
     let answer = match (&fired.stopped, fired.permission) {
         (Some(Said { by, what }), _) => {
             let answer = PermissionAnswer::Deny { message: Some(what.clone()), interrupt: Some(true) };
@@ -96,26 +95,26 @@ pub(super) async fn permission_request(
     let bounded = (!fired.bounded.is_empty()).then(|| fired.bounded.join("; "));
     let answer = match answer {
         PermissionAnswer::Deny { message, interrupt } => {
-            let message = message.map(|text| without_secrets(record, &text));
-            record.heard(voice(&by, Stance::Deny, message.clone()));
+            let message = message.map(|text| record.arguments.scrubber().text(text).into_inner());
+            record.ballot.add(vote(&by, Stance::Deny, message.clone()));
             PermissionAnswer::Deny { message, interrupt }
         }
         PermissionAnswer::Allow { updated_input: None, updated_permissions } => {
-            record.heard(voice(&by, Stance::Allow, bounded));
+            record.ballot.add(vote(&by, Stance::Allow, bounded));
             PermissionAnswer::Allow { updated_input: None, updated_permissions }
         }
         PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
-            match refit(parts, tool, input, record) {
+            match refit(&engine.settings, tool, input, record.arguments) {
                 Ok(arguments) => {
                     let why = ["with other arguments".to_owned()].into_iter().chain(bounded);
-                    record.heard(voice(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
-                    record.rewritten(&by, &arguments, &fired.conflicts);
+                    record.ballot.add(vote(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));
+                    record.arguments.rewrite(&by, &arguments, &fired.conflicts);
                     let updated_input = arguments.as_object().cloned();
                     PermissionAnswer::Allow { updated_input, updated_permissions }
                 }
                 Err(why) => {
                     let message = format!("it changed the arguments to what does not fit: {why}");
-                    record.heard(voice(&by, Stance::Deny, Some(message.clone())));
+                    record.ballot.add(vote(&by, Stance::Deny, Some(message.clone())));
                     PermissionAnswer::Deny { message: Some(message), interrupt: None }
                 }
             }
@@ -128,20 +127,20 @@ pub(super) fn of_call<'a>(
     event: HookEvent,
     tool: &'a Tool,
     call: &'a Call,
-    record: &OpenRecord<'_>,
+    subject: &Subject<'_>,
 ) -> OfCall<'a> {
     OfCall {
         event,
         tool,
         arguments: &call.arguments,
         caller: &call.caller,
-        call_id: record.call_id(),
+        call_id: subject.call_id(),
         more: Vec::new(),
     }
 }
 
-/// Puts into the record what a hook said to whether the call runs.
-fn hear(answered: &Answered, record: &mut OpenRecord<'_>) {
+/// Adds a hook's vote on whether the call runs, where it has one.
+fn cast(answered: &Answered, record: &mut BeforeWork<'_, '_>) {
     let (stance, why) = match &answered.result {
         Ok(output) if output.is_async() => return,
         Ok(output) if output.goes_on == Some(false) => {
@@ -161,41 +160,34 @@ fn hear(answered: &Answered, record: &mut OpenRecord<'_>) {
         }
         Err(_) => return,
     };
-    let why = why.map(|why| without_secrets(record, &why));
-    record.heard(voice(&answered.by, stance, why));
+    let why = why.map(|why| record.arguments.scrubber().text(why).into_inner());
+    record.ballot.add(vote(&answered.by, stance, why));
 }
 
-fn voice(by: &Arc<str>, stance: Stance, why: Option<String>) -> Voice {
-    let voice = Voice::named(Speaker::Hook, Arc::clone(by), stance);
+fn vote(by: &Arc<str>, stance: Stance, why: Option<String>) -> Vote {
+    let vote = Vote::named(VoteSource::Hook, Arc::clone(by), stance);
     match why {
-        Some(why) => voice.because(why),
-        None => voice,
+        Some(why) => vote.because(why),
+        None => vote,
     }
 }
 
 /// Arguments from a hook, checked and mended as those of a caller are.
 fn refit(
-    parts: &Parts,
+    settings: &Settings,
     tool: &Tool,
     updated: Map<String, Value>,
-    record: &mut OpenRecord<'_>,
+    record: &mut ArgumentsRecord<'_>,
 ) -> Result<Value, String> {
     let mut arguments = Value::Object(updated);
-    check_limits(&arguments, parts.settings.arguments).map_err(|error| error.to_string())?;
-    match fit(parts, tool, &mut arguments) {
+    check_limits(&arguments, settings.arguments).map_err(|error| error.to_string())?;
+    match fit(settings, tool, &mut arguments) {
         Ok(repairs) => {
-            record.mended(repairs);
+            record.add_repairs(repairs);
             Ok(arguments)
         }
-        Err(error) => Err(without_secrets(record, error.message())),
+        Err(error) => Err(record.scrubber().text(error.message()).into_inner()),
     }
-}
-
-/// What hooks say may repeat what they were told, and they are told everything.
-pub(super) fn without_secrets(record: &OpenRecord<'_>, text: &str) -> String {
-    let mut value = Value::String(text.to_owned());
-    scrub(&mut value, record.secrets());
-    value.as_str().unwrap_or_default().to_owned()
 }
 
 fn denied(tool: &Tool, fired: &Fired, why: &str) -> ToolError {

@@ -6,7 +6,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
-use helve_core::gate::{Speaker, Stance, Voice};
+use helve_core::gate::{Stance, Vote, VoteSource};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
@@ -17,40 +17,41 @@ use helve_core::{
 use serde_json::Value;
 
 use super::decide::PermittedCall;
-use super::record::{HowKnown, OpenRecord, unavailable};
+use super::record::{CallRecorder, HowKnown, ResultRecord, Subject, WorkRecord, unavailable};
 use crate::runs::parse;
-use crate::runtime::Parts;
+use crate::runtime::{Engine, Settings};
 use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
 
-/// What labels say to a call, if anything.
-pub(super) async fn say(
-    parts: &Parts,
+/// The vote of the session's labels on a call, if they have one.
+pub(super) async fn vote(
+    engine: &Engine,
     tool: &Tool,
     arguments: &Value,
-    record: &OpenRecord<'_>,
-) -> Result<Option<Voice>, ToolError> {
-    let settings = &parts.settings.labels;
-    if !settings.holds_for(record.caller()) || tool.is_composed() {
+    subject: &Subject<'_>,
+) -> Result<Option<Vote>, ToolError> {
+    let settings = &engine.settings.labels;
+    if !settings.holds_for(subject.caller()) || tool.is_composed() {
         return Ok(None);
     }
     let definition = tool.definition();
     let has = |facet| settings.has_facet(definition, facet);
     let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
-    let carrier = carrier(parts, record);
+    let carrier = carrier(&engine.settings.labels, subject);
     if !egress && !mutates && carrier.is_none() {
         return Ok(None);
     }
     // Another process may have raised it meanwhile, and this is where it matters.
-    let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let session = sessions::of(engine, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     let stance = match settings.when_met {
         WhenMet::Deny => Stance::Deny,
         WhenMet::Ask | WhenMet::Off => Stance::Ask,
     };
     let before = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     if let Some(carrier) = carrier
-        && let Some(reason) = hands_over(tool, brought(parts, tool, said(tool, arguments)), before, &carrier)
+        && let Some(reason) =
+            hands_over(tool, brought(settings, tool, said(tool, arguments)), before, &carrier)
     {
-        return Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)));
+        return Ok(Some(Vote::new(VoteSource::Labels, stance).because(reason)));
     }
     let asks = |session: &Arc<SessionState>| {
         before.has_met() && (egress || mutates) && !looks_up_at_its_source(settings, tool, session)
@@ -62,7 +63,7 @@ pub(super) async fn say(
         (false, _) => "may change something",
     };
     let reason = format!("{}, and `{}` {does}", provenance(&session), tool.name());
-    Ok(Some(Voice::new(Speaker::Labels, stance).because(reason)))
+    Ok(Some(Vote::new(VoteSource::Labels, stance).because(reason)))
 }
 
 /// Whether a call only looks something up at the server that everything private in the session came from:
@@ -81,9 +82,9 @@ fn looks_up_at_its_source(settings: &LabelSettings, tool: &Tool, session: &Sessi
 
 /// The tool that gets what this call answers while it runs, and may send it out: code with a network that
 /// calls other tools. It was judged before it knew.
-fn carrier(parts: &Parts, record: &OpenRecord<'_>) -> Option<Tool> {
-    let (run, part) = (record.run()?, record.part()?);
-    let sends = |tool: &Tool| parts.settings.labels.has_facet(tool.definition(), Facet::Egress);
+fn carrier(settings: &LabelSettings, subject: &Subject<'_>) -> Option<Tool> {
+    let (run, part) = (subject.run()?, subject.part()?);
+    let sends = |tool: &Tool| settings.has_facet(tool.definition(), Facet::Egress);
     run.learning_of(&part.path).into_iter().find(sends)
 }
 
@@ -125,13 +126,18 @@ fn words(label: Label) -> &'static str {
 }
 
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
-pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
-    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
-    let brought = brought(parts, &tool, record.reads());
-    let Some(session) = raise(parts, brought, record).await? else { return Ok(()) };
+pub(super) async fn enter(
+    engine: &Engine,
+    subject: &Subject<'_>,
+    votes: &[Vote],
+    reads: Reads,
+) -> Result<(), ToolError> {
+    let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
+    let brought = brought(&engine.settings.labels, &tool, reads);
+    let Some(session) = raise(engine, brought, subject).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
-    let was_judged = record.voices().iter().any(|voice| voice.speaker == Speaker::Labels);
-    if let Some(carrier) = carrier(parts, record).filter(|_| !was_judged)
+    let was_judged = votes.iter().any(|vote| vote.source == VoteSource::Labels);
+    if let Some(carrier) = carrier(&engine.settings.labels, subject).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {
         let error = ToolError::new(ErrorCode::PermissionDenied, reason);
@@ -142,23 +148,19 @@ pub(super) async fn enter(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<
 
 /// Somebody gets the outcome of a run that another session may have begun: theirs rises by all that the
 /// run's parts bring.
-pub(super) async fn enter_run(
-    parts: &Parts,
-    run: CallId,
-    record: &mut OpenRecord<'_>,
-) -> Result<(), ToolError> {
-    let entries = parts.ledger.history(run).await.map_err(unavailable)?;
+pub(super) async fn enter_run(engine: &Engine, run: CallId, subject: &Subject<'_>) -> Result<(), ToolError> {
+    let entries = engine.ledger.history(run).await.map_err(unavailable)?;
     let secrets = |entry: &Entry| match entry {
         Entry::Step(step) => matches!(step.kind, StepKind::Labelled { labels } if labels.has(Label::Secret)),
         Entry::Started(_) | Entry::Finished(_) => false,
     };
     // Of a tool that is gone nobody knows what it brought.
     let anything = LabelSet::NONE.with(Label::Untrusted).with(Label::Private);
-    let brings = |(name, arguments): (&Arc<str>, Option<Value>)| match parts.registry.get(name) {
+    let brings = |(name, arguments): (&Arc<str>, Option<Value>)| match engine.registry.get(name) {
         Some(found) if found.tool.is_composed() => LabelSet::NONE,
         Some(found) => {
             let reads = arguments.map_or(Reads::Private, |arguments| said(&found.tool, &arguments));
-            brought_at_most(parts, &found.tool, reads)
+            brought_at_most(&engine.settings.labels, &found.tool, reads)
         }
         None => anything,
     };
@@ -166,7 +168,7 @@ pub(super) async fn enter_run(
     if entries.iter().any(secrets) {
         brought = brought.with(Label::Secret);
     }
-    raise(parts, brought, record).await.map(drop)
+    raise(engine, brought, subject).await.map(drop)
 }
 
 /// The calls of a run, with their arguments where all of them are there.
@@ -191,18 +193,18 @@ fn ran(entries: &[Entry]) -> impl Iterator<Item = (&Arc<str>, Option<Value>)> {
 }
 
 /// Finds out what a permitted call reads, where its tool tells calls apart.
-pub(super) async fn find_out(parts: &Parts, permitted: &PermittedCall, record: &mut OpenRecord<'_>) {
+pub(super) async fn find_out(settings: &Settings, permitted: &PermittedCall, work: &mut WorkRecord) {
     let Some(tells) = permitted.tool().tells_reads() else { return };
     let arguments = &permitted.call().arguments;
     match says(tells, arguments) {
-        Some(reads) => record.will_read(reads, HowKnown::Said),
+        Some(reads) => work.will_read(reads, HowKnown::Said),
         None => {
-            let at_most = parts.settings.precondition_timeout;
+            let at_most = settings.precondition_timeout;
             let finding_out = AssertUnwindSafe(async { tells.find_out(arguments).await }).catch_unwind();
             let found = tokio::time::timeout(at_most, finding_out).await;
             // The tool keeps to it, so that what could not be found out is not read.
             let reads = found.ok().and_then(Result::ok).unwrap_or(Reads::Public);
-            record.will_read(reads, HowKnown::FoundOut);
+            work.will_read(reads, HowKnown::FoundOut);
         }
     }
 }
@@ -218,8 +220,8 @@ fn says(tells: &Arc<dyn TellsReads>, arguments: &Value) -> Option<Reads> {
 }
 
 /// What a call of a tool brings into its session, its own words included.
-fn brought_at_most(parts: &Parts, tool: &Tool, reads: Reads) -> LabelSet {
-    let brought = parts.settings.labels.brought_by(tool.definition());
+fn brought_at_most(settings: &LabelSettings, tool: &Tool, reads: Reads) -> LabelSet {
+    let brought = settings.brought_by(tool.definition());
     match reads {
         Reads::Public => brought.without(LabelSet::NONE.with(Label::Private)),
         Reads::Private => brought,
@@ -227,8 +229,8 @@ fn brought_at_most(parts: &Parts, tool: &Tool, reads: Reads) -> LabelSet {
 }
 
 /// What a call of a tool brings into its session, as long as it keeps to its schema.
-fn brought(parts: &Parts, tool: &Tool, reads: Reads) -> LabelSet {
-    let brought = brought_at_most(parts, tool, reads);
+fn brought(settings: &LabelSettings, tool: &Tool, reads: Reads) -> LabelSet {
+    let brought = brought_at_most(settings, tool, reads);
     match brought.has(Label::Untrusted) && is_closed(tool) {
         true => brought.without(LabelSet::NONE.with(Label::Untrusted)),
         false => brought,
@@ -236,42 +238,50 @@ fn brought(parts: &Parts, tool: &Tool, reads: Reads) -> LabelSet {
 }
 
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
-pub(super) async fn brings_words(parts: &Parts, record: &mut OpenRecord<'_>) -> Result<(), ToolError> {
-    let Some(tool) = record.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let brought = brought_at_most(parts, tool, record.reads());
-    raise(parts, brought, record).await.map(drop)
+pub(super) async fn brings_words(
+    engine: &Engine,
+    subject: &Subject<'_>,
+    reads: Reads,
+) -> Result<(), ToolError> {
+    let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
+    let brought = brought_at_most(&engine.settings.labels, tool, reads);
+    raise(engine, brought, subject).await.map(drop)
 }
 
 /// A call was answered from the journal. Where it has to be found out what a call reads, that was found out
 /// then, and may be something else by now.
 pub(super) async fn replayed(
-    parts: &Parts,
+    engine: &Engine,
     status: &Status,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<(), ToolError> {
-    if record.found_out_reads() {
-        record.will_read(Reads::Private, HowKnown::Said);
-        enter(parts, record).await?;
+    if record.work.found_out_reads() {
+        record.work.will_read(Reads::Private, HowKnown::Said);
+        enter(engine, &record.subject, record.gate.ballot.votes(), Reads::Private).await?;
     }
-    leave(parts, Ok(status), record).await
+    leave(engine, Ok(status), &record.subject, &record.result, record.work.reads()).await
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema
 /// calls a secret.
 pub(super) async fn leave(
-    parts: &Parts,
+    engine: &Engine,
     checked: Result<&Status, &ToolError>,
-    record: &mut OpenRecord<'_>,
+    subject: &Subject<'_>,
+    answer: &ResultRecord,
+    reads: Reads,
 ) -> Result<(), ToolError> {
     let keeps_to_its_schema = match checked {
-        Ok(Status::Done(output)) if !output.is_failure => !record.attached_more_than(&output.value),
+        Ok(Status::Done(output)) if !output.is_failure => {
+            !answer.attached_more_than(&output.value, subject.tool())
+        }
         Ok(_) | Err(_) => false,
     };
     if !keeps_to_its_schema {
-        brings_words(parts, record).await?;
+        brings_words(engine, subject, reads).await?;
     }
-    if record.answered_secret() {
-        raise(parts, LabelSet::NONE.with(Label::Secret), record).await?;
+    if answer.is_secret() {
+        raise(engine, LabelSet::NONE.with(Label::Secret), subject).await?;
     }
     Ok(())
 }
@@ -279,9 +289,9 @@ pub(super) async fn leave(
 /// What the tool that called this one gets of its outcome. A secret is not handed to a tool that may send it
 /// out, once strangers' words are there too. That it is one shows only in the answer, when it is too late to
 /// ask: the call is done and recorded as that, so that it can be undone.
-pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, record: &OpenRecord<'_>) -> Outcome {
+pub(super) async fn hand_over(engine: &Engine, mut outcome: Outcome, subject: &Subject<'_>) -> Outcome {
     if outcome.is_success()
-        && let Err(error) = keep_back(parts, record).await
+        && let Err(error) = keep_back(engine, subject).await
     {
         outcome.status = Status::Failed(error.at(Stage::Record));
         outcome.content = None;
@@ -289,12 +299,12 @@ pub(super) async fn hand_over(parts: &Parts, mut outcome: Outcome, record: &Open
     outcome
 }
 
-async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolError> {
-    if !parts.settings.labels.holds_for(record.caller()) {
+async fn keep_back(engine: &Engine, subject: &Subject<'_>) -> Result<(), ToolError> {
+    if !engine.settings.labels.holds_for(subject.caller()) {
         return Ok(());
     }
-    let Some(carrier) = carrier(parts, record) else { return Ok(()) };
-    let session = sessions::of(parts, record.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let Some(carrier) = carrier(&engine.settings.labels, subject) else { return Ok(()) };
+    let session = sessions::of(engine, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     if !session.is_some_and(|session| session.labels().has_met()) {
         return Ok(());
     }
@@ -307,30 +317,31 @@ async fn keep_back(parts: &Parts, record: &OpenRecord<'_>) -> Result<(), ToolErr
 
 /// Adds labels to the session of a call. What it holds then, where it did not hold them before.
 async fn raise(
-    parts: &Parts,
+    engine: &Engine,
     brought: LabelSet,
-    record: &mut OpenRecord<'_>,
+    subject: &Subject<'_>,
 ) -> Result<Option<Arc<SessionState>>, ToolError> {
-    let caller = Arc::clone(record.caller());
-    if brought.is_empty() || !parts.settings.labels.holds_for(&caller) {
+    let caller = Arc::clone(subject.caller());
+    if brought.is_empty() || !engine.settings.labels.holds_for(&caller) {
         return Ok(None);
     }
-    let known = sessions::of(parts, &caller, Fresh::known()).await.map_err(unavailable)?;
+    let known = sessions::of(engine, &caller, Fresh::known()).await.map_err(unavailable)?;
     // A label is noted once for each namespace that brought it: what may go back to one server may not
     // because another brought the same.
-    let namespace = record.tool().and_then(|tool| tool.name().namespace());
+    let namespace = subject.tool().and_then(|tool| tool.name().namespace());
     let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |known| known.labels_from(namespace)));
-    let fades = |session: &SessionState| sessions::fades(parts, &caller, session);
+    let fades = |session: &SessionState| sessions::fades(engine, &caller, session);
     if labels.is_empty() && !known.as_deref().is_some_and(fades) {
         return Ok(None);
     }
-    let tool = record.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
-    let taint = Taint { labels: brought, tool, call_id: record.call_id(), at: parts.clock.now() };
-    let session = sessions::change(parts, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
+    let tool = subject.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
+    let taint = Taint { labels: brought, tool, call_id: subject.call_id(), at: engine.clock.now() };
+    let session =
+        sessions::change(engine, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
     if labels.is_empty() {
         return Ok(None);
     }
-    record.tell_step(StepKind::Labelled { labels });
+    subject.tell_step(StepKind::Labelled { labels });
     Ok(Some(session))
 }
 

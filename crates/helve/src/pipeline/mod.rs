@@ -11,15 +11,16 @@ mod check_output;
 mod decide;
 mod effects;
 mod execute;
-mod hear;
 mod hooks_after;
 mod hooks_before;
+mod judge;
 mod labels;
 mod origin;
 mod prepare;
 mod ready;
 mod record;
 mod resolve;
+mod votes;
 
 use std::ops::ControlFlow;
 use std::sync::Arc;
@@ -30,46 +31,48 @@ use tracing::Instrument;
 
 use crate::conditions::completed;
 use crate::runs::{ActiveRun, Undoing};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 pub(crate) use authorize::may_see;
 pub(crate) use decide::denied;
 use decide::{Decision, PermittedCall};
 pub(crate) use effects::{guarded, roll_back};
 pub(crate) use execute::{have_answered, may_be_asked, may_be_at_work, recall_started as recall};
 pub(crate) use origin::{Origin, PartOf};
+use prepare::PreparedCall;
 use ready::Readiness;
 pub(crate) use ready::report;
-use record::OpenRecord;
+use record::CallRecorder;
+pub(crate) use record::error_of_run;
 
 /// Runs a call and records it.
-pub(crate) async fn run(parts: &Arc<Parts>, call: Box<Call>, origin: Origin) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, origin);
-    let denial = hooks_after::watch_denial(parts, &call, record.origin());
-    let span = tracing::debug_span!("call", id = %record.call_id(), tool = %call.tool.escape_debug());
+pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -> Outcome {
+    let mut record = CallRecorder::open(engine, &call, origin);
+    let denial = hooks_after::watch_denial(&engine.hooks, &call, record.subject.origin());
+    let span = tracing::debug_span!("call", id = %record.subject.call_id(), tool = %call.tool.escape_debug());
     let result = if span.is_disabled() {
-        stages(parts, call, &mut record).await
+        stages(engine, call, &mut record).await
     } else {
         // On the heap: a span moves the future into itself, and this one is large.
-        Box::pin(stages(parts, call, &mut record)).instrument(span).await
+        Box::pin(stages(engine, call, &mut record)).instrument(span).await
     };
     let result = match (result, denial) {
-        (Err(error), Some(denial)) => Err(Box::pin(denial.tell(parts, error, &mut record)).await),
+        (Err(error), Some(denial)) => Err(Box::pin(denial.tell(engine, error, &mut record)).await),
         (result, _) => result,
     };
     let outcome = record.close(result).await;
-    if outcome.is_success() && parts.registry.is_awaited(&outcome.tool) {
-        completed::note(parts, record.caller(), &outcome).await;
+    if outcome.is_success() && engine.registry.is_awaited(&outcome.tool) {
+        completed::note(engine, record.subject.caller(), &outcome).await;
     }
-    match record.answered_secret() {
-        true => Box::pin(labels::hand_over(parts, outcome, &record)).await,
+    match record.result.is_secret() {
+        true => Box::pin(labels::hand_over(engine, outcome, &record.subject)).await,
         false => outcome,
     }
 }
 
 /// Records a call that cannot be run because it could not even be read.
-pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, Origin::Outside);
-    let known = resolve::resolve(parts, Box::new(call), &mut record);
+pub(crate) async fn refuse(engine: &Arc<Engine>, call: Call, error: ToolError) -> Outcome {
+    let mut record = CallRecorder::open(engine, &call, Origin::Outside);
+    let known = record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin()));
     record.enter(Stage::Prepare);
     // What is wrong with the arguments matters only if there is a tool for them.
     let error = match known.err() {
@@ -80,74 +83,82 @@ pub(crate) async fn refuse(parts: &Arc<Parts>, call: Call, error: ToolError) -> 
 }
 
 async fn stages(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     call: Box<Call>,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = resolve::resolve(parts, call, record)?;
+    let resolved = record.resolved(resolve::resolve(engine, call, record.subject.origin()))?;
     record.refuse_without_journal()?;
 
     record.go_on_to(Stage::Authorize);
-    let authorized = authorize::authorize(parts, resolved, record)?;
+    let authorized = record.authorized(authorize::authorize(engine, resolved, record.subject.origin()))?;
 
     record.enter(Stage::Prepare);
-    let prepared = prepare::prepare(parts, authorized, record)?;
+    let prepared = prepare::prepare(&engine.settings, authorized, &mut record.arguments)?;
 
-    let permitted = match decide::permitted_before(prepared, record) {
+    let permitted = match decide::permitted_before(prepared, &mut record.before_work()) {
         ControlFlow::Break(permitted) => permitted,
-        ControlFlow::Continue(prepared) => {
-            let listening =
-                hooks_before::listening(parts, &HookEvent::PreToolUse, &prepared.0.call, record.origin());
-            let prepared = match listening {
-                Some(hooks) => Box::pin(hooks_before::ask(parts, hooks, prepared, record)).await?,
-                None => prepared,
-            };
-
-            record.enter(Stage::Ready);
-            let ready = match ready::ready(parts, prepared)? {
-                Readiness::Ready(ready) => {
-                    record.go_on_to(Stage::Decide);
-                    ready
-                }
-                Readiness::Conditional(call) => {
-                    let checked = Box::pin(async {
-                        record.settle_run().await?;
-                        ready::check(parts, call, record).await
-                    });
-                    let ready = checked.await?;
-                    record.enter(Stage::Decide);
-                    ready
-                }
-            };
-
-            match decide::decide(parts, ready, record).await? {
-                Decision::Allow(permitted) => permitted,
-                Decision::Ask(pending) => {
-                    record.gate_said(Stance::Ask);
-                    return Ok(Status::Pending(pending));
-                }
-                Decision::Known(known) => return Box::pin(known_before(parts, known, record)).await,
+        ControlFlow::Continue(prepared) => match gate(engine, prepared, record).await? {
+            Decision::Allow(permitted) => permitted,
+            Decision::Ask(pending) => {
+                record.gate.decide(Stance::Ask);
+                return Ok(Status::Pending(pending));
             }
-        }
+            Decision::Known(known) => return Box::pin(known_before(engine, known, record)).await,
+        },
     };
 
-    let watched = hooks_after::watch(parts, &permitted, record.origin());
-    let result = perform(parts, permitted, record).await;
+    let watched = hooks_after::watch(&engine.hooks, &permitted, record.subject.origin());
+    let result = perform(engine, permitted, record).await;
     match watched {
-        Some(watched) => Box::pin(watched.tell(parts, result, record)).await,
+        Some(watched) => Box::pin(watched.tell(engine, result, record)).await,
         None => result,
     }
 }
 
+/// From prepared arguments to the decision whether the tool runs.
+async fn gate(
+    engine: &Arc<Engine>,
+    prepared: PreparedCall,
+    record: &mut CallRecorder<'_>,
+) -> Result<Decision, ToolError> {
+    let origin = record.subject.origin();
+    let prepared =
+        match hooks_before::listening(&engine.hooks, &HookEvent::PreToolUse, &prepared.0.call, origin) {
+            Some(hooks) => {
+                record.enter(Stage::HooksBefore);
+                Box::pin(hooks_before::ask(engine, hooks, prepared, &mut record.before_work())).await?
+            }
+            None => prepared,
+        };
+
+    record.enter(Stage::Ready);
+    let ready = match ready::ready(&engine.registry, &*engine.integrations, prepared)? {
+        Readiness::Ready(ready) => {
+            record.go_on_to(Stage::Decide);
+            ready
+        }
+        Readiness::Conditional(call) => {
+            let (ready, degraded) = Box::pin(ready::check(engine, call, &record.subject)).await?;
+            record.messages.set_degraded(degraded, record.arguments.scrubber());
+            record.enter(Stage::Decide);
+            ready
+        }
+    };
+
+    decide::decide(engine, ready, &mut record.before_work()).await
+}
+
 /// A call whose run waited for a person: its outcome, as if it had just ended.
 async fn known_before(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     known: Box<Outcome>,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
+    record.work.set_replay(known.call_id);
     let is_over = !matches!(known.status, Status::Pending(_));
-    if is_over && parts.settings.labels.holds_for(record.caller()) {
-        labels::enter_run(parts, known.call_id, record).await?;
+    if is_over && engine.settings.labels.holds_for(record.subject.caller()) {
+        labels::enter_run(engine, known.call_id, &record.subject).await?;
     }
     match known.status {
         Status::Failed(error) => Err(error),
@@ -157,56 +168,64 @@ async fn known_before(
 
 /// From a permitted call to its result.
 async fn perform(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     permitted: PermittedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    record.gate_said(Stance::Allow);
+    record.gate.decide(Stance::Allow);
     if permitted.tool().tells_reads().is_some() {
-        Box::pin(labels::find_out(parts, &permitted, record)).await;
+        Box::pin(labels::find_out(&engine.settings, &permitted, &mut record.work)).await;
     }
-    let is_labelled = parts.settings.labels.holds_for(record.caller());
+    let is_labelled = engine.settings.labels.holds_for(record.subject.caller());
     if is_labelled {
-        Box::pin(labels::enter(parts, record)).await?;
+        Box::pin(labels::enter(engine, &record.subject, record.gate.ballot.votes(), record.work.reads()))
+            .await?;
     }
     record.enter(Stage::Execute);
-    let mut answer = match execute::execute(parts, permitted, record).await {
+    let mut answer = match execute::execute(engine, permitted, record).await {
         Ok(execute::Executed::Answered(answer)) => answer,
         Ok(execute::Executed::Replayed(status)) => {
             if is_labelled {
-                Box::pin(labels::replayed(parts, &status, record)).await?;
+                Box::pin(labels::replayed(engine, &status, record)).await?;
             }
             return Ok(status);
         }
         Err(error) => {
             if is_labelled {
-                Box::pin(labels::brings_words(parts, record)).await?;
+                Box::pin(labels::brings_words(engine, &record.subject, record.work.reads())).await?;
             }
             return Err(error);
         }
     };
-    let doing = answer.deed.take();
-    let (deed, failed) = if answer.result.is_ok() { (doing, None) } else { (None, doing) };
+    let doing = answer.doing.take();
+    let (done, failed) = if answer.result.is_ok() { (doing, None) } else { (None, doing) };
 
     record.enter(Stage::CheckOutput);
-    let checked = check_output::check(parts, answer, record);
+    let checked = check_output::check(&engine.settings, answer, record);
     if is_labelled {
-        Box::pin(labels::leave(parts, checked.as_ref(), record)).await?;
+        Box::pin(labels::leave(
+            engine,
+            checked.as_ref(),
+            &record.subject,
+            &record.result,
+            record.work.reads(),
+        ))
+        .await?;
     }
 
-    match (deed, checked) {
-        (Some(deed), Ok(status)) => {
+    match (done, checked) {
+        (Some(done), Ok(status)) => {
             record.enter(Stage::Effects);
             // Rare and large, so on the heap, as are conditions.
-            Box::pin(effects::apply(parts, deed, status, record)).await
+            Box::pin(effects::apply(engine, done, status, record)).await
         }
-        (Some(deed), Err(error)) => {
-            effects::keep_undescribed(parts, deed, &error, record);
+        (Some(done), Err(error)) => {
+            effects::keep_undescribed(engine, done, &error, record);
             Err(error)
         }
         (None, checked) => {
             if let Some(doing) = failed {
-                effects::failed(parts, &doing, &checked, record);
+                effects::failed(engine, &doing, &checked, record);
             }
             checked
         }
@@ -215,14 +234,14 @@ async fn perform(
 
 /// Ends a run that was cut short without going on with it.
 pub(crate) async fn wind_up(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     call: Call,
     run: Arc<ActiveRun>,
     error: ToolError,
 ) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, Origin::Resumed(run));
-    record.keep_unchecked_arguments(&call.arguments);
-    match resolve::resolve(parts, Box::new(call), &mut record) {
+    let mut record = CallRecorder::open(engine, &call, Origin::Resumed(run));
+    record.arguments.keep_unchecked(&call.arguments);
+    match record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin())) {
         Ok(resolved) => execute::reclaim(&resolved.tool, &resolved.call, &mut record),
         Err(_gone) => record.must_survive(),
     }
@@ -231,26 +250,26 @@ pub(crate) async fn wind_up(
 }
 
 /// Undoes a finished run, as a call of its own.
-pub(crate) async fn undo(parts: &Arc<Parts>, call: Call, origin: Origin, undoing: Undoing) -> Outcome {
-    let mut record = OpenRecord::open(parts, &call, origin);
-    record.undoes(undoing.run);
-    let result = undo_stages(parts, call, undoing, &mut record).await;
+pub(crate) async fn undo(engine: &Arc<Engine>, call: Call, origin: Origin, undoing: Undoing) -> Outcome {
+    let mut record = CallRecorder::open(engine, &call, origin);
+    record.set_undo_of(undoing.run);
+    let result = undo_stages(engine, call, undoing, &mut record).await;
     record.close(result).await
 }
 
 async fn undo_stages(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     call: Call,
     undoing: Undoing,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = resolve::resolve(parts, Box::new(call), record)?;
+    let resolved = record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin()))?;
     record.refuse_without_journal()?;
 
     record.enter(Stage::Authorize);
-    let authorized = authorize::authorize(parts, resolved, record)?;
-    record.keep_arguments(&authorized.0.call.arguments);
+    let authorized = record.authorized(authorize::authorize(engine, resolved, record.subject.origin()))?;
+    record.arguments.keep(&authorized.0.call.arguments);
 
     record.enter(Stage::Execute);
-    execute::undo(parts, authorized.0.tool, undoing, record).await
+    execute::undo(engine, authorized.0.tool, undoing, record).await
 }

@@ -8,10 +8,10 @@ use helve_core::{ErrorCode, FieldError, Repair, Tool, ToolError};
 use serde_json::{Map, Value};
 
 use super::authorize::AuthorizedCall;
-use super::record::OpenRecord;
+use super::record::ArgumentsRecord;
 use super::resolve::ResolvedCall;
 use crate::formats::drop_absent;
-use crate::runtime::Parts;
+use crate::runtime::Settings;
 
 /// A call whose arguments fit the tool's schema.
 pub(super) struct PreparedCall(pub(super) ResolvedCall);
@@ -19,43 +19,44 @@ pub(super) struct PreparedCall(pub(super) ResolvedCall);
 /// How many field errors the message itself names; all of them are in the list.
 const NAMED_MAX: usize = 3;
 
+/// Makes the arguments fit the tool's schema, or says how they do not.
 pub(super) fn prepare(
-    parts: &Parts,
+    settings: &Settings,
     authorized: AuthorizedCall,
-    record: &mut OpenRecord<'_>,
+    record: &mut ArgumentsRecord<'_>,
 ) -> Result<PreparedCall, ToolError> {
     let mut resolved = authorized.0;
     let tool = &resolved.tool;
     let arguments = &mut resolved.call.arguments;
-    if let Err(error) = check_limits(arguments, parts.settings.arguments) {
+    if let Err(error) = check_limits(arguments, settings.arguments) {
         // Arguments beyond the limits are not recorded either.
         return Err(ToolError::new(ErrorCode::ValidationFailed, error.to_string()));
     }
     if arguments.is_null() {
         *arguments = Value::Object(Map::new());
     }
-    match fit(parts, tool, arguments) {
+    match fit(settings, tool, arguments) {
         Ok(repairs) => {
-            record.keep_arguments(arguments);
-            record.repaired(repairs);
+            record.keep(arguments);
+            record.add_repairs(repairs);
             Ok(PreparedCall(resolved))
         }
         Err(error) => {
-            record.keep_refused_arguments(arguments);
+            record.keep_refused(arguments);
             Err(error)
         }
     }
 }
 
 /// Makes arguments fit a tool's schema, and says what was mended.
-pub(super) fn fit(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
-    let repairs = mend(parts, tool, arguments)?;
+pub(super) fn fit(settings: &Settings, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
+    let repairs = mend(settings, tool, arguments)?;
     // The same numbers, in the form that every handler can read.
     tool.input().write_whole(arguments);
     Ok(repairs)
 }
 
-fn mend(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
+fn mend(settings: &Settings, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>, ToolError> {
     let schema = tool.input();
     fill_in(tool, arguments)?;
     if schema.accepts(arguments) {
@@ -68,21 +69,21 @@ fn mend(parts: &Parts, tool: &Tool, arguments: &mut Value) -> Result<Vec<Repair>
     if schema.accepts(arguments) {
         return Ok(Vec::new());
     }
-    if parts.settings.repair
+    if settings.repair
         && schema.can_explain(arguments)
         && let Some(mut repairs) = repair(schema, arguments)
     {
         // A repair can make an object of a string, whose defaults are still to come.
         fill_in(tool, arguments)?;
         for repair in &mut repairs {
-            if parts.settings.redactor.touches_secret(schema, &repair.path) {
+            if settings.redactor.touches_secret(schema, &repair.path) {
                 repair.detail = "a secret value was mended".to_owned();
             }
         }
         return Ok(repairs);
     }
     let fields = schema.validate(arguments).err().unwrap_or_default();
-    Err(invalid(parts, tool, arguments, fields))
+    Err(invalid(settings, tool, arguments, fields))
 }
 
 /// Fills in defaults. A tool never gets some of them and not the others.
@@ -97,8 +98,8 @@ fn fill_in(tool: &Tool, arguments: &mut Value) -> Result<(), ToolError> {
     Err(ToolError::new(ErrorCode::ValidationFailed, message).suggest("send fewer objects in one call"))
 }
 
-fn invalid(parts: &Parts, tool: &Tool, arguments: &Value, mut fields: Vec<FieldError>) -> ToolError {
-    let redactor = &parts.settings.redactor;
+fn invalid(settings: &Settings, tool: &Tool, arguments: &Value, mut fields: Vec<FieldError>) -> ToolError {
+    let redactor = &settings.redactor;
     for field in &mut fields {
         if redactor.touches_secret(tool.input(), &field.path) {
             *field = FieldError::new(

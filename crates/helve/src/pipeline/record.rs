@@ -1,367 +1,91 @@
-//! The record of a call: opened first, closed last, exactly once.
+//! The recorder of a call: opened first, closed last, exactly once.
+//!
+//! It is made of parts with one concern each, and a stage gets only those that it may touch:
+//!
+//! | part | what it holds |
+//! |---|---|
+//! | [`Subject`] | who calls what, when, from where, within which run; stages only read it |
+//! | [`ArgumentsRecord`] | the arguments as they are recorded, and the [`Scrubber`] that knows their secrets |
+//! | [`GateRecorder`] | the votes on the call, and what the gate decided |
+//! | [`WorkRecord`] | what the tool did: attempts, cost, effects, undo |
+//! | [`ResultRecord`] | the answer as it is recorded |
+//! | [`Messages`] | what the model and the user are told beside it |
 
+mod arguments;
 mod bill;
 mod close;
+mod messages;
+mod redacted;
+mod result;
 mod run;
-mod shown;
+mod stopwatch;
+mod subject;
 mod trace;
+mod work;
 
-use std::borrow::Cow;
 use std::sync::Arc;
-use std::time::Duration;
 
 use helve_core::approval::{Approved, Grant};
-use helve_core::cost::{Amount, Cost};
-use helve_core::json::check as check_limits;
 use helve_core::ports::{JournalError, KeyClaim};
-use helve_core::record::{Attempt, Facts, Payload, RawJson, Started, Timings};
-use helve_core::run::EffectReport;
-use helve_core::schema::redact::scrub;
-use helve_core::{
-    ApprovalId, Call, CallId, ErrorCode, Reads, Repair, Shortfall, Stage, Stance, Tool, ToolError, Voice,
-};
-use serde_json::Value;
-use serde_json::value::{RawValue, to_raw_value};
+use helve_core::record::{Attempt, RawJson, Started};
+use helve_core::{Advice, ApprovalId, Call, ErrorCode, Stage, Stance, ToolError};
 use tokio::time::Instant;
 
+use super::authorize::{AuthorizedCall, Unauthorized};
 use super::decide::Permission;
 use super::origin::Origin;
-use crate::runs::{ActiveRun, Deed, InFlight, in_doubt};
-use crate::runtime::{Durability, GoingOn, Parts};
-use bill::Bill;
-use shown::without;
+use super::resolve::{ResolvedCall, Unresolved};
+use super::votes::Ballot;
+use crate::runs::InFlight;
+use crate::runtime::{Durability, Engine, GoingOn};
+pub(super) use arguments::ArgumentsRecord;
+pub(super) use messages::Messages;
+use redacted::Redacted;
+pub(super) use redacted::Scrubber;
+pub(crate) use redacted::error_of_run;
+pub(super) use result::ResultRecord;
+use stopwatch::Stopwatch;
+pub(super) use subject::Subject;
 use trace::OpenTrace;
+pub(super) use work::{HowKnown, WorkRecord};
 
-/// Longest part of the arguments before a hook changed them that is kept, in bytes.
-const FORMER_BYTES_MAX: usize = 4_096;
-
-/// What is known so far of a running call. Dropped before it is closed, it records that the
-/// caller went away.
-pub(super) struct OpenRecord<'p> {
-    parts: &'p Arc<Parts>,
+/// Records a running call. Dropped before it is closed, it records that the caller went away.
+pub(super) struct CallRecorder<'p> {
+    engine: &'p Arc<Engine>,
+    pub(super) subject: Subject<'p>,
+    pub(super) arguments: ArgumentsRecord<'p>,
+    pub(super) gate: GateRecorder,
+    pub(super) work: WorkRecord,
+    pub(super) result: ResultRecord,
+    pub(super) messages: Messages,
+    stopwatch: Stopwatch,
+    journal: JournalState,
+    /// Where the call stands in a trace, if somebody listens.
+    trace: Option<Box<OpenTrace>>,
+    in_flight: Option<InFlight>,
     /// Counted until it is closed, so that the process can wait for it.
     _going_on: Option<GoingOn<'p>>,
-    origin: Origin,
-    /// The run that the call is, or belongs to.
-    run: Option<Arc<ActiveRun>>,
-    in_flight: Option<InFlight>,
-    facts: Facts,
-    tool: Option<Tool>,
-    payload: Payload,
-    /// Texts of the arguments that are hidden, and must stay so in result and error.
-    secrets: Vec<String>,
-    /// Whether arguments or result are not recorded as they are.
-    arguments_withheld: bool,
-    /// Whether the start, which is in the journal or comes there first, has the same arguments.
-    start_has_arguments: bool,
-    result_withheld: bool,
-    result_is_secret: bool,
-    effects: Vec<EffectReport>,
-    deed: Option<Deed>,
-    /// Whether the tool was stopped in the middle of its work.
-    cut_off: bool,
-    attempts: Vec<Attempt>,
-    /// What the tool says that it cost, and what the call cost in all.
-    charged: Amount,
-    cost: Option<Box<Cost>>,
-    /// What it owes while its tool runs.
-    bill: Option<Bill>,
-    result_bytes: Option<u64>,
-    replay_of: Option<CallId>,
-    /// Whether the journal has, or will have first, that the call has started.
-    announced: bool,
-    degraded: Option<Arc<[String]>>,
-    /// What it counts as reading, and how that is known.
-    reads: (Reads, HowKnown),
-    /// How the tool's answer is less than was asked for.
-    shortfall: Option<Arc<Shortfall>>,
-    /// The answer in the richer form that the tool attached.
-    content: Option<Arc<RawValue>>,
-    claim: Option<KeyClaim>,
+    state: State,
+}
+
+/// What the gate heard and decided.
+#[derive(Default)]
+pub(super) struct GateRecorder {
+    /// The votes on whether the call runs.
+    pub(super) ballot: Ballot,
+    /// What the calling agent said of its call.
+    advice: Option<Box<Advice>>,
+    decided: Option<Stance>,
     /// Why it may run, as far as a person has a part in it.
     permission: Permission,
     /// The question that ended with no.
     refused_by: Option<ApprovalId>,
-    /// What hooks want the model to know.
-    context: Vec<String>,
-    /// What hooks want the user to know.
-    messages: Vec<String>,
-    /// Who had a say, and what they said.
-    voices: Vec<Voice>,
-    /// What the gate said in the end.
-    gate: Option<Stance>,
-    /// Whether its effects are half applied, or half taken back, and go on when the run does.
-    suspended: bool,
-    wait: Wait,
-    stage: Stage,
-    since: Instant,
-    /// When the tool answered, until the next stage begins.
-    answered_at: Option<Instant>,
-    timings: Timings,
-    /// Where it stands in a trace, if somebody listens.
-    trace: Option<Box<OpenTrace>>,
-    state: State,
 }
 
-/// Whether the call waits until its end is on disk.
-#[derive(Clone, Copy, PartialEq)]
-enum Wait {
-    No,
-    Yes,
-}
-
-/// How it is known what a call reads.
-#[derive(Clone, Copy, PartialEq)]
-pub(super) enum HowKnown {
-    /// Its tool or its arguments say so.
-    Said,
-    /// It was found out for this call, and may differ for the next.
-    FoundOut,
-}
-
-#[derive(Clone, Copy, PartialEq)]
-enum State {
-    Open,
-    Closed,
-}
-
-impl<'p> OpenRecord<'p> {
-    pub(super) fn open(parts: &'p Arc<Parts>, call: &Call, origin: Origin) -> Self {
-        let now = parts.clock.now();
-        let facts = Facts {
-            call_id: origin.call_id().unwrap_or_else(|| CallId::new(now)),
-            received_at: now,
-            correlation_id: call.correlation_id.as_deref().map(|id| shortened(id).to_string()),
-            caller: Arc::clone(&call.caller),
-            tool: unnamed(),
-            resolved: false,
-            risk: None,
-            changes_world: false,
-            idempotency_key: call.idempotency_key.clone(),
-            part: origin.part().cloned(),
-            undo_of: None,
-            trace_parent: call.trace_parent,
-        };
-        Self {
-            parts,
-            _going_on: origin.part().is_none().then(|| parts.stop.call_begins()),
-            trace: trace::open(parts, call, facts.call_id, &origin),
-            run: origin.run().cloned(),
-            in_flight: None,
-            facts,
-            tool: None,
-            payload: Payload { advice: call.advice.clone().map(Box::new), ..Payload::default() },
-            secrets: origin.run().map(|run| run.secrets()).unwrap_or_default(),
-            arguments_withheld: false,
-            start_has_arguments: false,
-            result_withheld: false,
-            result_is_secret: false,
-            effects: Vec::new(),
-            deed: None,
-            cut_off: false,
-            attempts: Vec::new(),
-            charged: Amount::ZERO,
-            cost: None,
-            bill: None,
-            result_bytes: None,
-            replay_of: None,
-            announced: origin.cut_short().is_some(),
-            degraded: None,
-            reads: (Reads::default(), HowKnown::Said),
-            shortfall: None,
-            content: None,
-            origin,
-            claim: None,
-            permission: Permission::default(),
-            refused_by: None,
-            context: Vec::new(),
-            messages: Vec::new(),
-            voices: Vec::new(),
-            gate: None,
-            suspended: false,
-            wait: if parts.settings.durability == Durability::All { Wait::Yes } else { Wait::No },
-            stage: Stage::Resolve,
-            since: Instant::now(),
-            answered_at: None,
-            timings: Timings::default(),
-            state: State::Open,
-        }
-    }
-
-    /// No journal, no call.
-    pub(super) fn refuse_without_journal(&self) -> Result<(), ToolError> {
-        self.parts.ledger.check().map_err(unavailable)
-    }
-
-    pub(super) fn call_id(&self) -> CallId {
-        self.facts.call_id
-    }
-
-    /// Where the call comes from.
-    pub(super) fn origin(&self) -> &Origin {
-        &self.origin
-    }
-
-    /// Books the time so far to the stage that ends, and begins another.
-    pub(super) fn enter(&mut self, stage: Stage) {
-        let now = self.answered_at.take().unwrap_or_else(Instant::now);
-        self.timings.add(self.stage, nanos(now - self.since));
-        self.since = now;
-        self.begin(stage);
-    }
-
-    /// Begins another stage after one that takes next to nothing. To look at the clock would take longer, so that
-    /// its time is booked to this one.
-    pub(super) fn go_on_to(&mut self, stage: Stage) {
-        self.timings.add(self.stage, 0);
-        self.begin(stage);
-    }
-
-    fn begin(&mut self, stage: Stage) {
-        self.stage = stage;
-        tracing::trace!(%stage, "enter");
-    }
-
-    /// When an attempt begins that follows now: where nothing was waited for, the stage has just begun.
-    pub(super) fn attempt_begins(&self) -> Instant {
-        let is_first = self.attempts.is_empty() && !self.announced;
-        if is_first { self.since } else { Instant::now() }
-    }
-
-    /// When the stage began that it is in.
-    pub(super) fn since(&self) -> Instant {
-        self.since
-    }
-
-    /// What the last attempt attached to its answer, if anything.
-    pub(super) fn attach(&mut self, content: Option<&Arc<RawValue>>) {
-        self.content = content.cloned();
-    }
-
-    /// What is attached to the answer.
-    pub(super) fn attached(&self) -> Option<&Arc<RawValue>> {
-        self.content.as_ref()
-    }
-
-    /// Whether something is attached to the answer that says more than the result does.
-    pub(super) fn attached_more_than(&self, result: &Value) -> bool {
-        let says_no_more = |content: &Arc<RawValue>| {
-            self.tool.as_ref().is_some_and(|tool| tool.handler().attached_says_no_more(content, result))
-        };
-        self.content.as_ref().is_some_and(|content| !says_no_more(content))
-    }
-
-    /// Nobody has this name.
-    pub(super) fn asked_for(&mut self, name: &str) {
-        self.facts.tool = shortened(name);
-    }
-
-    pub(super) fn tool_is(&mut self, tool: &Tool) {
-        let definition = tool.definition();
-        self.facts.tool = definition.name.to_shared();
-        self.facts.resolved = true;
-        self.facts.risk = Some(definition.risk);
-        self.facts.changes_world = definition.changes_world();
-        self.tool = Some(tool.clone());
-        self.enter_run(tool);
-    }
-
-    /// Keeps arguments that nothing has checked yet; nothing of those beyond the limits.
-    pub(super) fn keep_unchecked_arguments(&mut self, arguments: &Value) {
-        if check_limits(arguments, self.parts.settings.arguments).is_ok() {
-            self.keep_refused_arguments(arguments);
-        }
-    }
-
-    /// Keeps the arguments without their secrets, and remembers those to keep them out of the rest.
-    pub(super) fn keep_arguments(&mut self, arguments: &Value) {
-        let schema = self.tool.as_ref().map(Tool::input);
-        let redactor = &self.parts.settings.redactor;
-        let shown = redactor.redact(schema, arguments);
-        if matches!(shown, Cow::Owned(_)) {
-            let secrets = redactor.secrets_in(schema, arguments);
-            self.hide(secrets);
-        }
-        let shown = without(shown, &self.secrets);
-        self.arguments_withheld = matches!(shown, Cow::Owned(_));
-        self.start_has_arguments = false;
-        self.payload.arguments = to_raw_value(&shown).ok();
-    }
-
-    /// Keeps arguments that do not fit the tool's schema.
-    pub(super) fn keep_refused_arguments(&mut self, arguments: &Value) {
-        self.keep_arguments(arguments);
-        if let Some(tool) = &self.tool {
-            let shown = self.parts.settings.redactor.redact_refused(tool.input(), arguments);
-            self.payload.arguments = to_raw_value(&shown).ok();
-        }
-    }
-
-    /// The arguments as they are recorded, and whether something of them is missing.
-    pub(super) fn shown_arguments(&self) -> (Option<&RawJson>, bool) {
-        (self.payload.arguments.as_ref(), self.arguments_withheld)
-    }
-
-    /// Texts that must not be seen.
-    pub(super) fn secrets(&self) -> &[String] {
-        &self.secrets
-    }
-
-    /// A person has changed the arguments, which whoever called should know.
-    pub(super) fn edited(&mut self, arguments: &Value) {
-        self.changed_by("the person who approved the call", arguments);
-    }
-
-    /// Somebody has changed the arguments, which whoever called should know.
-    pub(super) fn changed_by(&mut self, who: &str, arguments: &Value) {
-        let detail = format!("{who} changed its arguments to {arguments}");
-        self.payload.repairs.push(Repair { path: String::new(), detail });
-    }
-
-    /// A hook has changed the arguments, which whoever called should know. Both versions are kept.
-    pub(super) fn rewritten(&mut self, by: &str, arguments: &Value, conflicts: &[String]) {
-        let before = self.payload.arguments.as_ref().map_or("null", |shown| shown.get());
-        let before = &before[..before.floor_char_boundary(FORMER_BYTES_MAX)];
-        let detail = format!("{by} changed the arguments; they were {before}");
-        self.payload.repairs.push(Repair { path: String::new(), detail });
-        self.note_conflicts(conflicts);
-        self.keep_arguments(arguments);
-    }
-
-    /// Hooks wanted different things, and not all could have them.
-    pub(super) fn note_conflicts(&mut self, conflicts: &[String]) {
-        let notes = conflicts.iter().map(|detail| Repair { path: String::new(), detail: detail.clone() });
-        self.payload.repairs.extend(notes);
-    }
-
-    /// More was mended.
-    pub(super) fn mended(&mut self, repairs: Vec<Repair>) {
-        self.payload.repairs.extend(repairs);
-    }
-
-    /// Something for the model to know beside the result.
-    pub(super) fn tell(&mut self, context: impl IntoIterator<Item = String>) {
-        self.context.extend(clear(context, &self.secrets));
-    }
-
-    /// Something for the user, which the model is not told.
-    pub(super) fn tell_user(&mut self, messages: impl IntoIterator<Item = String>) {
-        self.messages.extend(clear(messages, &self.secrets));
-    }
-
-    /// Whether the outcome is that of an earlier call.
-    pub(super) fn is_replay(&self) -> bool {
-        self.replay_of.is_some()
-    }
-
-    /// The approval that the start uses up.
-    pub(super) fn grant(&self) -> Option<&Grant> {
-        self.permission.grant.as_deref()
-    }
-
-    /// When the call came.
-    pub(super) fn received_at(&self) -> jiff::Timestamp {
-        self.facts.received_at
+impl GateRecorder {
+    /// What the gate decided in the end.
+    pub(super) fn decide(&mut self, stance: Stance) {
+        self.decided = Some(stance);
     }
 
     /// Why the call may run.
@@ -374,156 +98,190 @@ impl<'p> OpenRecord<'p> {
         self.permission.approved.clone()
     }
 
-    /// A person was asked about the call, and it does not run.
-    pub(super) fn was_asked(&mut self, question: ApprovalId) {
-        self.refused_by = Some(question);
+    /// The approval that the start uses up.
+    pub(super) fn grant(&self) -> Option<&Grant> {
+        self.permission.grant.as_deref()
+    }
+}
+
+/// What a stage before the tool may touch: everything but what the tool does and answers.
+pub(super) struct BeforeWork<'r, 'p> {
+    pub(super) subject: &'r Subject<'p>,
+    pub(super) arguments: &'r mut ArgumentsRecord<'p>,
+    pub(super) ballot: &'r mut Ballot,
+    pub(super) messages: &'r mut Messages,
+    /// The question that ended with no, if one did.
+    pub(super) refused_by: &'r mut Option<ApprovalId>,
+    /// When the stage began.
+    pub(super) since: Instant,
+}
+
+/// What the journal has of the call, or must have before it ends.
+struct JournalState {
+    /// Whether the journal has, or will have first, that the call has started.
+    has_start: bool,
+    /// The idempotency key that the call holds until it is closed.
+    claim: Option<KeyClaim>,
+    wait: Wait,
+}
+
+/// Whether the call waits until its end is on disk.
+#[derive(Clone, Copy, PartialEq)]
+enum Wait {
+    No,
+    Yes,
+}
+
+#[derive(Clone, Copy, PartialEq)]
+enum State {
+    Open,
+    Closed,
+}
+
+impl<'p> CallRecorder<'p> {
+    pub(super) fn open(engine: &'p Arc<Engine>, call: &Call, origin: Origin) -> Self {
+        let settings = &engine.settings;
+        let has_start = origin.cut_short().is_some();
+        let wait = if settings.durability == Durability::All { Wait::Yes } else { Wait::No };
+        let subject = Subject::new(engine, call, origin);
+        let scrubber = Scrubber::new(&settings.redactor, subject.run());
+        Self {
+            engine,
+            _going_on: subject.is_root().then(|| engine.stop.call_begins()),
+            trace: trace::open(engine, call, &subject),
+            subject,
+            arguments: ArgumentsRecord::new(scrubber, settings.arguments),
+            gate: GateRecorder { advice: call.advice.clone().map(Box::new), ..GateRecorder::default() },
+            work: WorkRecord::default(),
+            result: ResultRecord::default(),
+            messages: Messages::default(),
+            stopwatch: Stopwatch::start(),
+            journal: JournalState { has_start, claim: None, wait },
+            in_flight: None,
+            state: State::Open,
+        }
     }
 
-    /// Somebody has a say in whether the call runs.
-    pub(super) fn heard(&mut self, voice: Voice) {
-        self.voices.push(voice);
+    /// No journal, no call.
+    pub(super) fn refuse_without_journal(&self) -> Result<(), ToolError> {
+        self.engine.ledger.check().map_err(unavailable)
     }
 
-    /// What the gate said in the end.
-    pub(super) fn gate_said(&mut self, stance: Stance) {
-        self.gate = Some(stance);
+    /// What a stage before the tool may touch.
+    pub(super) fn before_work(&mut self) -> BeforeWork<'_, 'p> {
+        BeforeWork {
+            subject: &self.subject,
+            arguments: &mut self.arguments,
+            ballot: &mut self.gate.ballot,
+            messages: &mut self.messages,
+            refused_by: &mut self.gate.refused_by,
+            since: self.stopwatch.since(),
+        }
     }
 
-    /// What was said so far to whether the call runs.
-    pub(super) fn voices(&self) -> &[Voice] {
-        &self.voices
+    /// Books the time so far to the stage that ends, and begins another.
+    pub(super) fn enter(&mut self, stage: Stage) {
+        self.stopwatch.enter(stage);
     }
 
-    /// Whether the result holds what its schema, or its name, calls a secret.
-    pub(super) fn answered_secret(&self) -> bool {
-        self.result_is_secret
+    /// Begins another stage after one that takes next to nothing: the clock is not looked at.
+    pub(super) fn go_on_to(&mut self, stage: Stage) {
+        self.stopwatch.go_on_to(stage);
     }
 
-    /// The tool, once it is known.
-    pub(super) fn tool(&self) -> Option<&Tool> {
-        self.tool.as_ref()
+    /// When the stage began that the call is in.
+    pub(super) fn since(&self) -> Instant {
+        self.stopwatch.since()
     }
 
-    pub(super) fn is_granted(&self) -> bool {
-        self.permission.grant.is_some()
+    /// Notes which tool was found, or what was asked for in vain.
+    pub(super) fn resolved(
+        &mut self,
+        resolved: Result<ResolvedCall, Unresolved>,
+    ) -> Result<ResolvedCall, ToolError> {
+        match resolved {
+            Ok(resolved) => {
+                self.subject.set_tool(&resolved.tool);
+                self.arguments.scrubber_mut().set_tool(&resolved.tool);
+                self.enter_run(&resolved.tool);
+                Ok(resolved)
+            }
+            Err(Unresolved { call, error }) => {
+                self.subject.facts.tool = shortened(&call.tool);
+                self.arguments.keep_unchecked(&call.arguments);
+                Err(error)
+            }
+        }
     }
 
-    pub(super) fn repaired(&mut self, repairs: Vec<Repair>) {
-        self.payload.repairs = repairs;
+    /// Notes who denied the caller the use of the tool, if somebody did.
+    pub(super) fn authorized(
+        &mut self,
+        authorized: Result<AuthorizedCall, Unauthorized>,
+    ) -> Result<AuthorizedCall, ToolError> {
+        authorized.map_err(|Unauthorized { call, vote, error }| {
+            self.gate.ballot.add(vote);
+            self.arguments.keep_unchecked(&call.arguments);
+            error
+        })
     }
 
-    /// The call runs although these conditions do not hold. Checks like to repeat what they were
-    /// given, so secrets are taken out.
-    pub(super) fn degrade(&mut self, conditions: Vec<String>) {
-        let mut lines = Value::from(conditions);
-        scrub(&mut lines, &self.secrets);
-        let lines: Vec<String> = serde_json::from_value(lines).unwrap_or_default();
-        self.degraded = (!lines.is_empty()).then(|| lines.into());
-    }
-
-    /// Conditions that do not hold, and without which the call runs.
-    pub(super) fn degraded(&self) -> Option<Arc<[String]>> {
-        self.degraded.clone()
-    }
-
-    /// What the call counts as reading.
-    pub(super) fn will_read(&mut self, reads: Reads, known: HowKnown) {
-        self.reads = (reads, known);
-    }
-
-    /// What the call counts as reading.
-    pub(super) fn reads(&self) -> Reads {
-        self.reads.0
-    }
-
-    /// Whether that had to be found out.
-    pub(super) fn found_out_reads(&self) -> bool {
-        self.reads.1 == HowKnown::FoundOut
-    }
-
-    /// The tool's answer is less than was asked for.
-    pub(super) fn falls_short(&mut self, shortfall: Option<&Arc<Shortfall>>) {
-        self.shortfall = shortfall.cloned();
-    }
-
-    /// Whether the call counts as failed, although it has a result.
-    pub(super) fn fails_with_result(&self) -> bool {
-        self.shortfall.as_ref().is_some_and(|shortfall| shortfall.is_failure)
-    }
-
-    /// Conditions that did not hold, and what the answer lacks.
-    fn all_degraded(&self) -> Vec<String> {
-        let conditions = self.degraded.as_deref().unwrap_or_default();
-        let lacking = self.shortfall.as_ref().map(|shortfall| shortfall.lines.as_slice()).unwrap_or_default();
-        [conditions, lacking].concat()
+    /// When an attempt begins that follows now: where nothing was waited for, the stage has just begun.
+    pub(super) fn attempt_begins(&self) -> Instant {
+        let is_first = self.work.attempts.is_empty() && !self.journal.has_start;
+        if is_first { self.since() } else { Instant::now() }
     }
 
     /// An attempt has ended, at `ended`.
     pub(super) fn attempted(&mut self, attempt: Attempt, ended: Instant) {
         // What follows a failure may take its time, and is a part of the same stage.
-        self.answered_at = attempt.code.is_none().then_some(ended);
-        self.attempts.push(attempt);
-        self.cut_off = in_doubt(&self.attempts);
+        self.stopwatch.answered(attempt.code.is_none().then_some(ended));
+        self.work.add_attempt(attempt);
     }
 
-    /// Whether nobody knows if the tool had its effect.
-    pub(super) fn is_in_doubt(&self) -> bool {
-        self.cut_off
-    }
-
-    /// Whoever was asked knows that the attempts had no effect.
-    pub(super) fn nothing_was_done(&mut self) {
-        self.attempts.iter_mut().for_each(|attempt| attempt.nothing_done = attempt.code.is_some());
-        self.cut_off = false;
-    }
-
-    /// Whoever was asked knows that the tool had its effect.
-    pub(super) fn it_happened(&mut self) {
-        self.cut_off = false;
-    }
-
-    pub(super) fn last_attempt(&self) -> Option<&Attempt> {
-        self.attempts.last()
-    }
-
-    pub(super) fn attempts(&self) -> &[Attempt] {
-        &self.attempts
-    }
-
-    /// The tool failed, and its failure mode makes a result of that.
-    pub(super) fn returned(&mut self, error: ToolError) {
-        self.payload.error = Some(self.shown_error(&error));
-    }
-
-    pub(super) fn replays(&mut self, earlier: CallId) {
-        self.replay_of = Some(earlier);
+    /// Conditions that did not hold, and what the answer lacks.
+    fn all_degraded(&self) -> Vec<String> {
+        let conditions = self.messages.degraded().map(|conditions| &**conditions).unwrap_or_default();
+        let shortfall = self.result.shortfall.as_ref();
+        let lacking = shortfall.map(|shortfall| shortfall.lines.as_slice()).unwrap_or_default();
+        [conditions, lacking].concat()
     }
 
     /// From now on the end must be on disk before it is reported.
     pub(super) fn must_survive(&mut self) {
-        self.wait = Wait::Yes;
+        self.journal.wait = Wait::Yes;
     }
 
     /// The call holds its idempotency key until it is closed.
-    pub(super) fn claimed(&mut self, claim: KeyClaim) {
-        self.claim = Some(claim);
+    pub(super) fn claim(&mut self, claim: KeyClaim) {
+        self.journal.claim = Some(claim);
         self.must_survive();
     }
 
     /// The entry that says: about to start.
     pub(super) fn started(&self) -> Box<Started> {
+        let tool = self.subject.tool();
         Box::new(Started {
-            at: self.parts.clock.now(),
-            facts: self.facts.clone(),
-            digest: self.tool.as_ref().map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
-            withheld: self.arguments_withheld,
-            grant: self.grant().cloned(),
-            arguments: self
-                .payload
-                .arguments
-                .clone()
-                .unwrap_or_else(|| RawJson::from(serde_json::value::RawValue::NULL.to_owned())),
+            at: self.engine.clock.now(),
+            facts: self.subject.facts.clone(),
+            digest: tool.map_or_else(unnamed, |tool| Arc::clone(tool.digest())),
+            withheld: self.arguments.is_withheld,
+            grant: self.gate.grant().cloned(),
+            arguments: self.arguments.shown.clone().map_or_else(
+                || RawJson::from(serde_json::value::RawValue::NULL.to_owned()),
+                Redacted::into_inner,
+            ),
         })
+    }
+
+    /// The largest result that is kept, in bytes of JSON.
+    pub(super) fn kept_bytes_max(&self) -> usize {
+        let settings = &self.engine.settings;
+        // A run may need the results of its parts again, should it be cut short.
+        match self.subject.run().is_some() {
+            true => settings.run_result_bytes_max,
+            false => settings.journal_result_bytes_max,
+        }
     }
 }
 
@@ -531,10 +289,6 @@ pub(super) fn unavailable(error: JournalError) -> ToolError {
     ToolError::new(ErrorCode::JournalUnavailable, format!("{error}; without a record no tool runs"))
         .suggest("tell the operator; `helve doctor` says what is wrong")
         .with_source(error)
-}
-
-fn nanos(time: Duration) -> u64 {
-    u64::try_from(time.as_nanos()).unwrap_or(u64::MAX)
 }
 
 /// Stands for a tool until it is resolved.
@@ -547,16 +301,4 @@ fn unnamed() -> Arc<str> {
 fn shortened(name: &str) -> Arc<str> {
     let end = name.char_indices().nth(128).map_or(name.len(), |(end, _)| end);
     Arc::from(&name[..end])
-}
-
-/// Texts without these secrets.
-fn clear<'s>(
-    texts: impl IntoIterator<Item = String> + 's,
-    secrets: &'s [String],
-) -> impl Iterator<Item = String> + 's {
-    texts.into_iter().filter_map(move |text| {
-        let mut text = Value::String(text);
-        scrub(&mut text, secrets);
-        text.as_str().map(str::to_owned)
-    })
 }

@@ -3,8 +3,8 @@
 use helve_core::{Call, Caller, ErrorCode, Tool, ToolError, ToolName};
 
 use super::authorize;
-use super::record::OpenRecord;
-use crate::runtime::Parts;
+use super::origin::Origin;
+use crate::runtime::Engine;
 
 /// A call whose tool is known.
 pub(super) struct ResolvedCall {
@@ -15,21 +15,17 @@ pub(super) struct ResolvedCall {
 
 const NEAR_MAX: usize = 3;
 
-pub(super) fn resolve(
-    parts: &Parts,
-    call: Box<Call>,
-    record: &mut OpenRecord<'_>,
-) -> Result<ResolvedCall, ToolError> {
-    match record.origin().tool().cloned().or_else(|| parts.registry.tool(&call.tool)) {
-        Some(tool) => {
-            record.tool_is(&tool);
-            Ok(ResolvedCall { tool, call })
-        }
-        None => {
-            record.asked_for(&call.tool);
-            record.keep_unchecked_arguments(&call.arguments);
-            Err(not_found(parts, &call))
-        }
+/// A call whose tool is not known, and why.
+pub(super) struct Unresolved {
+    pub(super) call: Box<Call>,
+    pub(super) error: ToolError,
+}
+
+/// Finds the tool of a call.
+pub(super) fn resolve(engine: &Engine, call: Box<Call>, origin: &Origin) -> Result<ResolvedCall, Unresolved> {
+    match origin.tool().cloned().or_else(|| engine.registry.tool(&call.tool)) {
+        Some(tool) => Ok(ResolvedCall { tool, call }),
+        None => Err(Unresolved { error: not_found(engine, &call), call }),
     }
 }
 
@@ -38,10 +34,10 @@ fn may_name(caller: &Caller, tool: &str) -> bool {
     ToolName::new(tool).is_ok_and(|name| caller.access.allows(&name))
 }
 
-pub(super) fn not_found(parts: &Parts, call: &Call) -> ToolError {
+pub(super) fn not_found(engine: &Engine, call: &Call) -> ToolError {
     let asked: String = call.tool.chars().take(64).collect();
     let asked = asked.escape_debug();
-    if let Some(broken) = parts.registry.broken(&call.tool).filter(|_| may_name(&call.caller, &call.tool)) {
+    if let Some(broken) = engine.registry.broken(&call.tool).filter(|_| may_name(&call.caller, &call.tool)) {
         return ToolError::new(
             ErrorCode::PreconditionFailed,
             format!("`{asked}` is broken: {}", broken.reason),
@@ -51,8 +47,8 @@ pub(super) fn not_found(parts: &Parts, call: &Call) -> ToolError {
         .suggest("do not repeat it; tell the user");
     }
     // Only what the caller may use is named, or a mistake would tell what else there is.
-    let seen = |tool: &Tool| authorize::may_see(parts, &call.caller, tool);
-    let near = parts.registry.near_of(&call.tool, NEAR_MAX, seen);
+    let seen = |tool: &Tool| authorize::may_see(engine, &call.caller, tool);
+    let near = engine.registry.near_of(&call.tool, NEAR_MAX, seen);
     let message = match near.first() {
         Some(best) => format!("no tool named `{asked}`; did you mean `{best}`?"),
         None => format!("no tool named `{asked}`"),

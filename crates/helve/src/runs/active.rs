@@ -56,7 +56,7 @@ pub(crate) struct Place {
 struct State {
     /// Entries that are to be written with the next one that is waited for. What they tell is
     /// known to nobody outside the run yet.
-    held: Vec<Entry>,
+    buffered: Vec<Entry>,
     /// What is going on: the run itself under the empty path, and its parts. Few at any time.
     going_on: Vec<GoingOn>,
     /// How many have begun so far.
@@ -112,7 +112,7 @@ pub(crate) struct Done {
     /// The run that its story belongs to.
     pub(crate) run: CallId,
     pub(crate) report: PartReport,
-    pub(crate) deed: Option<Arc<Deed>>,
+    pub(crate) undo_record: Option<Arc<UndoRecord>>,
 }
 
 impl Done {
@@ -120,7 +120,7 @@ impl Done {
     pub(crate) fn once_more(mut self) -> Self {
         if self.report.state == PartState::UndoFailed {
             // Without what it did, that is found out anew.
-            let known = self.deed.is_some();
+            let known = self.undo_record.is_some();
             self.report.state = if known { PartState::Done } else { PartState::Unknown };
         }
         self
@@ -129,7 +129,7 @@ impl Done {
 
 /// What a call did, as far as undoing it needs to know.
 #[derive(Clone)]
-pub(crate) struct Deed {
+pub(crate) struct UndoRecord {
     pub(crate) call_id: CallId,
     /// The run that its story belongs to.
     pub(crate) run: CallId,
@@ -228,31 +228,31 @@ impl ActiveRun {
         self.is_troubled.store(true, Ordering::Release);
     }
 
-    /// Keeps an entry for the next one that is waited for.
-    pub(crate) fn hold(&self, entry: Entry) {
-        self.lock().held.push(entry);
+    /// Keeps an entry to write it with the next one that is waited for.
+    pub(crate) fn buffer(&self, entry: Entry) {
+        self.lock().buffered.push(entry);
     }
 
-    /// What is held, to be written before or with `entry`.
-    fn held_with(&self, entry: Entry) -> Vec<Entry> {
-        let mut entries = std::mem::take(&mut self.lock().held);
+    /// What is buffered, to be written before or with `entry`.
+    fn buffered_with(&self, entry: Entry) -> Vec<Entry> {
+        let mut entries = std::mem::take(&mut self.lock().buffered);
         entries.push(entry);
         entries
     }
 
-    /// Hands what is held to the journal without waiting.
+    /// Hands what is buffered to the journal without waiting.
     pub(crate) fn release(&self, journal: &dyn Journal) -> Result<(), JournalError> {
-        let held = std::mem::take(&mut self.lock().held);
-        held.into_iter().try_for_each(|entry| journal.append(entry))
+        let buffered = std::mem::take(&mut self.lock().buffered);
+        buffered.into_iter().try_for_each(|entry| journal.append(entry))
     }
 
-    /// Writes what is held, and waits for it.
+    /// Writes what is buffered, and waits for it.
     pub(crate) async fn settle(&self, journal: &dyn Journal) -> Result<(), JournalError> {
-        let held = std::mem::take(&mut self.lock().held);
-        if held.is_empty() { Ok(()) } else { self.write(journal, held).await }
+        let buffered = std::mem::take(&mut self.lock().buffered);
+        if buffered.is_empty() { Ok(()) } else { self.write(journal, buffered).await }
     }
 
-    /// Writes what is held and an entry, and waits for it.
+    /// Writes what is buffered and an entry, and waits for it.
     pub(crate) async fn commit(&self, journal: &dyn Journal, entry: Entry) -> Result<(), JournalError> {
         if matches!(entry, Entry::Started(_))
             && let Some(refused) = self.refused()
@@ -260,7 +260,7 @@ impl ActiveRun {
             // The run's own start may be lost with another part's; nothing of it may run.
             return Err(refused);
         }
-        let entries = self.held_with(entry);
+        let entries = self.buffered_with(entry);
         self.write(journal, entries).await
     }
 
@@ -311,7 +311,7 @@ impl ActiveRun {
             if state.stopped_by.is_none() && state.refused.is_none() {
                 state.stopped_by = Some(Arc::clone(by));
                 state.refused = Some(JournalError::new(format!("{by} stopped Helve")));
-                state.held.push(Entry::Step(step(at, self.id, self.id, kind)));
+                state.buffered.push(Entry::Step(step(at, self.id, self.id, kind)));
             }
         });
         true
@@ -401,7 +401,7 @@ impl ActiveRun {
 
     /// Keeps the end of the part at `path` for the next entry that is waited for, where nothing goes on beside
     /// it and those it lies within, so that whatever it leaves behind is followed up at once. Else gives it back.
-    pub(crate) fn hold_if_alone(&self, path: &Arc<str>, end: Entry) -> Option<Entry> {
+    pub(crate) fn buffer_if_alone(&self, path: &Arc<str>, end: Entry) -> Option<Entry> {
         let is_apart = |one: &GoingOn| {
             let other = &one.path;
             !other.is_empty() && !Arc::ptr_eq(other, path) && *other != *path && !is_below(path, other)
@@ -410,7 +410,7 @@ impl ActiveRun {
         if state.going_on.iter().any(is_apart) {
             return Some(end);
         }
-        state.held.push(end);
+        state.buffered.push(end);
         None
     }
 

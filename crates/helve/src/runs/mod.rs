@@ -6,8 +6,8 @@
 //! `end.rs` ends what cannot go on.
 
 mod active;
+mod claimed;
 mod end;
-mod held;
 mod here;
 mod history;
 mod part;
@@ -23,7 +23,7 @@ pub use recover::{Recovered, RunError, Settlement, TakenUp};
 pub use state::RunState;
 pub use story::{Counts, Standing, Story, StoryWaiting};
 
-pub(crate) use active::{ActiveRun, Deed, Done, InFlight, Place, UndoState, Waiting, is_below, step};
+pub(crate) use active::{ActiveRun, Done, InFlight, Place, UndoRecord, UndoState, Waiting, is_below, step};
 pub(crate) use end::{Unknown, find_out, leave_dropped, wind_up_dropped};
 pub(crate) use here::ActiveRuns;
 pub(crate) use history::{Earlier, History, parse};

@@ -8,10 +8,10 @@ use helve_core::run::{Answer, EFFECT, EffectState, Part, PartReport, PartState, 
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError, boxed};
 use serde_json::Value;
 
-use super::active::{ActiveRun, Deed, Done, Waiting};
+use super::active::{ActiveRun, Done, UndoRecord, Waiting};
 use super::history::{Earlier, parse};
 use crate::pipeline::{self, Origin, PartOf};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// Deepest nesting of calls within calls.
 const DEPTH_MAX: usize = 16;
@@ -59,7 +59,7 @@ pub(crate) enum FollowUp {
 
 /// A call within a run that is about to be made.
 pub(crate) struct DuePart {
-    parts: Arc<Parts>,
+    engine: Arc<Engine>,
     what: Due,
 }
 
@@ -74,11 +74,11 @@ enum Due {
 impl DuePart {
     /// Makes it. The future is large: who makes parts one after the other keeps all of them in one place.
     pub(crate) async fn run(self) -> Outcome {
-        let Self { parts, what } = self;
+        let Self { engine, what } = self;
         match what {
-            Due::Call(call, origin) => pipeline::run(&parts, call, origin).await,
+            Due::Call(call, origin) => pipeline::run(&engine, call, origin).await,
             Due::Replay(outcome) => *outcome,
-            Due::Refusal(call, error) => Box::pin(pipeline::refuse(&parts, *call, error)).await,
+            Due::Refusal(call, error) => Box::pin(pipeline::refuse(&engine, *call, error)).await,
         }
     }
 
@@ -90,7 +90,7 @@ impl DuePart {
 
 /// A tool is to be called as a part of the call that `context` belongs to, in its run.
 pub(crate) fn part_of(
-    parts: Arc<Parts>,
+    engine: Arc<Engine>,
     run: Option<Arc<ActiveRun>>,
     context: &Context,
     step: Arc<str>,
@@ -99,7 +99,7 @@ pub(crate) fn part_of(
 ) -> DuePart {
     let Some(run) = run else {
         let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
-        return DuePart { parts, what: Due::Refusal(call, error) };
+        return DuePart { engine, what: Due::Refusal(call, error) };
     };
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
@@ -108,19 +108,19 @@ pub(crate) fn part_of(
         call.caller = Arc::clone(context.caller());
     }
     call.client = context.client().cloned();
-    part_at(parts, run, path, call, Some(context.deadline()), follow_up)
+    part_at(engine, run, path, call, Some(context.deadline()), follow_up)
 }
 
 /// Calls a tool because another one's effect says so.
 pub(crate) async fn cascade(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     run: &Arc<ActiveRun>,
-    deed: &Deed,
+    undo_record: &UndoRecord,
     path: Arc<str>,
     call: Call,
 ) -> Result<(), ToolError> {
-    let chain = run.ancestors(&deed.path);
-    let called = parts.registry.tool(&call.tool);
+    let chain = run.ancestors(&undo_record.path);
+    let called = engine.registry.tool(&call.tool);
     if let Some(tool) = &called
         && chain.contains(tool.name())
     {
@@ -128,9 +128,9 @@ pub(crate) async fn cascade(
         let message = format!("effects go round in a circle: {chain} → `{}`", tool.name());
         return Err(ToolError::new(ErrorCode::EffectFailed, message));
     }
-    let call = call.by(Arc::clone(&deed.caller)).cancellation(run.cancellation.child_token());
-    let (parts, run) = (Arc::clone(parts), Arc::clone(run));
-    let outcome = part_at(parts, run, path, Box::new(call), None, FollowUp::Unknown).run_apart().await;
+    let call = call.by(Arc::clone(&undo_record.caller)).cancellation(run.cancellation.child_token());
+    let (engine, run) = (Arc::clone(engine), Arc::clone(run));
+    let outcome = part_at(engine, run, path, Box::new(call), None, FollowUp::Unknown).run_apart().await;
     match outcome.status {
         Status::Done(output) if !output.is_failure => Ok(()),
         Status::Done(_) => Err(ToolError::new(ErrorCode::EffectFailed, format!("`{}` failed", outcome.tool))),
@@ -141,7 +141,7 @@ pub(crate) async fn cascade(
 
 /// A tool is to be called at a place within a run, unless it was called there before and has ended.
 pub(super) fn part_at(
-    parts: Arc<Parts>,
+    engine: Arc<Engine>,
     run: Arc<ActiveRun>,
     path: Arc<str>,
     call: Box<Call>,
@@ -149,12 +149,12 @@ pub(super) fn part_at(
     follow_up: FollowUp,
 ) -> DuePart {
     if let Some(outcome) = replay(&run, &path) {
-        return DuePart { parts, what: Due::Replay(Box::new(outcome)) };
+        return DuePart { engine, what: Due::Replay(Box::new(outcome)) };
     }
     let refusal = if path.bytes().filter(|byte| *byte == b'/').count() >= DEPTH_MAX {
         let message = format!("calls within calls are nested deeper than {DEPTH_MAX}");
         Some(ToolError::new(ErrorCode::ExecutionFailed, message))
-    } else if let Some(error) = parts.stop.refuses_part_of(&run, parts.clock.now()) {
+    } else if let Some(error) = engine.stop.refuses_part_of(&run, engine.clock.now()) {
         Some(error)
     } else if run.is_refused() {
         let message = "the journal has failed in the middle of the run; nothing new starts";
@@ -166,11 +166,11 @@ pub(super) fn part_at(
         None
     };
     if let Some(error) = refusal {
-        return DuePart { parts, what: Due::Refusal(call, error) };
+        return DuePart { engine, what: Due::Refusal(call, error) };
     }
     let part = Part { run: run.id, path };
     let origin = Origin::Part(PartOf { run, part, until, follow_up });
-    DuePart { parts, what: Due::Call(call, origin) }
+    DuePart { engine, what: Due::Call(call, origin) }
 }
 
 /// How a part ended before its run was cut short.
@@ -272,12 +272,12 @@ fn effects_stand(earlier: &Earlier) -> bool {
     earlier.effects.values().any(|(kind, _)| matches!(kind, StepKind::RollbackFailed { .. }))
 }
 
-fn is_composed(parts: &Parts, finished: &Finished) -> bool {
-    parts.registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
+fn is_composed(engine: &Engine, finished: &Finished) -> bool {
+    engine.registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
 }
 
 /// What became of a part that has ended, by the record alone.
-fn became(parts: &Parts, finished: &Finished, earlier: &Earlier) -> PartState {
+fn became(engine: &Engine, finished: &Finished, earlier: &Earlier) -> PartState {
     use super::UndoState::{Failed, NotTried, Undone};
     match (finished.ending.status, earlier.undone) {
         (EndStatus::Done, NotTried) => PartState::Done,
@@ -288,7 +288,7 @@ fn became(parts: &Parts, finished: &Finished, earlier: &Earlier) -> PartState {
         (_, Undone) => PartState::Undone,
         (_, Failed) => PartState::UndoFailed,
         (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, NotTried) => {
-            let in_doubt = left_in_doubt(finished) && !is_composed(parts, finished);
+            let in_doubt = left_in_doubt(finished) && !is_composed(engine, finished);
             let in_doubt = in_doubt || finished.ending.code == Some(ErrorCode::OutcomeUnknown);
             match earlier.settled {
                 None if in_doubt => PartState::Unknown,
@@ -313,22 +313,22 @@ fn settled_result(finished: &Finished, earlier: &Earlier) -> Option<Value> {
 }
 
 /// What the record says of the parts that have ended, so that they can be undone.
-pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: &Earlier) -> Option<Done> {
+pub(super) fn done_before(engine: &Engine, run: CallId, call_id: CallId, earlier: &Earlier) -> Option<Done> {
     let finished = earlier.finished.as_ref()?;
     let path = finished.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
-    let state = became(parts, finished, earlier);
+    let state = became(engine, finished, earlier);
     let settled = settled_result(finished, earlier);
     let report =
         PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
     let tool =
-        parts.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished) || settled.is_some());
-    let deed = tool.map(|tool| {
+        engine.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished) || settled.is_some());
+    let undo_record = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);
         // The end leaves out what the start has.
         let started_with = earlier.started.as_ref().map(|started| &started.arguments);
         let arguments = finished.payload.arguments.as_ref().or(started_with);
-        Deed {
+        UndoRecord {
             call_id,
             run,
             path,
@@ -345,7 +345,7 @@ pub(super) fn done_before(parts: &Parts, run: CallId, call_id: CallId, earlier: 
             tool,
         }
     });
-    Some(Done { run, report, deed: deed.map(Arc::new) })
+    Some(Done { run, report, undo_record: undo_record.map(Arc::new) })
 }
 
 /// What had become of the effects of a call that has not ended.

@@ -15,13 +15,13 @@ use tokio::sync::OwnedMutexGuard;
 use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Done, step};
+use super::claimed::{ClaimedRun, not_open};
 use super::end::{at_work, end_apart, park};
-use super::held::{Held, not_open};
 use super::history::{Earlier, History, parse};
 use super::part::done_before;
 use super::watch::Watch;
 use crate::pipeline::{self, Origin};
-use crate::runtime::{Parts, Runtime};
+use crate::runtime::{Engine, Runtime};
 
 /// How many runs are taken up at the same time.
 const CONCURRENT_MAX: usize = 32;
@@ -123,22 +123,22 @@ impl Runtime {
     /// Nothing that had finished runs again. A run of which a call may be at work still, on the other side, is left
     /// and says so ([`RunError::AtWork`]); [`recover_left`](Self::recover_left) takes it up when that is over.
     pub async fn recover(&self) -> Result<Vec<Recovered>, JournalError> {
-        let parts = self.parts();
+        let engine = self.engine();
         // A ledger that takes nothing, say because entries of it are gone, tells no truth about what is open.
-        parts.ledger.check()?;
+        engine.ledger.check()?;
         let (mut recovered, mut after) = (Vec::new(), None);
         loop {
-            let page = parts.ledger.open_runs(after, PAGE).await?;
+            let page = engine.ledger.open_runs(after, PAGE).await?;
             let Some(last) = page.last() else { break };
             after = Some(last.run);
             let left = page.into_iter().filter(|open| match open.holder {
                 Holder::Nobody => true,
                 // The ledger failed in its middle, and may work again.
-                Holder::Us => parts.runs.mark(open.run).is_some(),
+                Holder::Us => engine.runs.mark(open.run).is_some(),
                 Holder::Others | Holder::Person => false,
             });
             let left = left.map(|open| (open.run, open.cancel_requested)).collect();
-            recovered.extend(take_up_all(parts, left, None).await);
+            recovered.extend(resume_all(engine, left, None).await);
         }
         recovered.extend(self.approvals().resume_decided().await?);
         Ok(recovered)
@@ -148,25 +148,25 @@ impl Runtime {
     /// once that works again. For a process that stays, every now and then: where there are none it
     /// costs nothing. One that cannot be taken up is tried again later, less and less often.
     pub async fn recover_left(&self) -> Result<Vec<Recovered>, JournalError> {
-        let parts = self.parts();
-        let Some(looking) = parts.runs.begin_looking() else { return Ok(Vec::new()) };
-        let left = parts.runs.due();
-        if left.is_empty() || parts.stop.has_begun() {
+        let engine = self.engine();
+        let Some(looking) = engine.runs.begin_looking() else { return Ok(Vec::new()) };
+        let left = engine.runs.due();
+        if left.is_empty() || engine.stop.has_begun() {
             return Ok(Vec::new());
         }
-        parts.ledger.check()?;
+        engine.ledger.check()?;
         // What was refused and kept is written first: that a run waits, or has ended.
-        parts.ledger.flush().await?;
-        let open = all_open(parts).await?;
+        engine.ledger.flush().await?;
+        let open = all_open(engine).await?;
         let (mut cut_short, mut some_wait) = (Vec::new(), false);
         for (run, mark) in left {
             match open.get(&run).map(|open| open.holder) {
                 // It waits after all, and is whoever's it waits for.
                 Some(Holder::Person) => {
-                    parts.runs.forget_as(run, mark);
+                    engine.runs.forget_as(run, mark);
                     some_wait = true;
                 }
-                Some(Holder::Others) => parts.runs.forget_as(run, mark),
+                Some(Holder::Others) => engine.runs.forget_as(run, mark),
                 Some(Holder::Us | Holder::Nobody) | None => {
                     cut_short.push((run, open.get(&run).is_some_and(|open| open.cancel_requested)));
                 }
@@ -176,7 +176,7 @@ impl Runtime {
             // What it waits for may have been decided before anybody could see that it waits.
             if some_wait { self.approvals().resume_decided().await } else { Ok(Vec::new()) }
         };
-        let taken_up = take_up_all(parts, cut_short, Some(looking));
+        let taken_up = resume_all(engine, cut_short, Some(looking));
         let (mut recovered, decided) = futures_util::future::join(taken_up, decided).await;
         recovered.extend(decided?);
         // They are looked at again when their time is over.
@@ -189,22 +189,22 @@ impl Runtime {
     pub async fn resume_run(&self, run: CallId, settlement: Option<Settlement>) -> Result<Outcome, RunError> {
         // Somebody asked for it, so what the tool says of crashes does not count.
         let asked = Asked { settlement };
-        take_up(self.parts(), run, Some(asked), false).await?.into_outcome()
+        resume_open(self.engine(), run, Some(asked), false).await?.into_outcome()
     }
 
     /// Stops a run, wherever it is. One of this process stops at once, one of another process
     /// within moments; one that nobody is at is ended here: what its parts did is undone, or
     /// listed, as its tool says.
     pub async fn cancel_run(&self, run: CallId) -> Result<Option<Outcome>, RunError> {
-        let parts = self.parts();
-        if !parts.ledger.request_cancel(run).await? {
-            return Err(not_open(parts, run).await);
+        let engine = self.engine();
+        if !engine.ledger.request_cancel(run).await? {
+            return Err(not_open(engine, run).await);
         }
-        if let Some(active) = parts.runs.get(run) {
+        if let Some(active) = engine.runs.get(run) {
             active.cancellation.cancel();
             return Ok(None);
         }
-        match take_up(parts, run, None, true).await {
+        match resume_open(engine, run, None, true).await {
             Ok(taken_up) => taken_up.into_outcome().map(Some),
             Err(RunError::Busy(_)) => Ok(None),
             Err(error) => Err(error),
@@ -222,27 +222,28 @@ impl Runtime {
         result: Option<Value>,
         by: Option<String>,
     ) -> Result<(), RunError> {
-        let parts = self.parts();
-        let undoing = undoing(parts, run).await?;
+        let engine = self.engine();
+        let undoing = undoing(engine, run).await?;
         let mut of_run = undoing.done.iter().map(|done| &done.report);
         if !of_run.any(|part| part.call_id == call_id && part.state == PartState::Unknown) {
             return Err(RunError::NotInDoubt(call_id));
         }
         let settlement = Settlement { call_id: Some(call_id), answer, result, by };
-        parts.ledger.commit(settled(parts, run, call_id, settlement)).await?;
+        engine.ledger.commit(settled(engine, run, call_id, settlement)).await?;
         // Somebody else may have been faster, with another answer.
-        let history = History::new(parts.ledger.history(run).await?);
-        let held = history.call(call_id).and_then(|earlier| earlier.settled.as_ref()).map(|(held, _)| *held);
-        if held == Some(answer) { Ok(()) } else { Err(RunError::NotInDoubt(call_id)) }
+        let history = History::new(engine.ledger.history(run).await?);
+        let claimed =
+            history.call(call_id).and_then(|earlier| earlier.settled.as_ref()).map(|(claimed, _)| *claimed);
+        if claimed == Some(answer) { Ok(()) } else { Err(RunError::NotInDoubt(call_id)) }
     }
 
     /// Undoes a finished run: its effects and what its tools did, newest first, as far as that can
     /// be undone. Nothing is undone twice. A tool that undoes may need approval: then the outcome is
     /// pending, and resuming it goes on.
     pub async fn undo_run(&self, run: CallId, caller: Arc<Caller>) -> Result<Outcome, RunError> {
-        let parts = self.parts();
-        let undoing = undoing(parts, run).await?;
-        if let Some(open) = open_undo(parts, run).await? {
+        let engine = self.engine();
+        let undoing = undoing(engine, run).await?;
+        if let Some(open) = open_undo(engine, run).await? {
             // One that was cut short or waits goes on; nothing is undone twice.
             return match open.holder {
                 Holder::Us | Holder::Others => Err(RunError::Busy(open.run)),
@@ -250,13 +251,13 @@ impl Runtime {
             };
         }
         let call = Call::new(&*undoing.started.facts.tool, parse(&undoing.started.arguments)).by(caller);
-        Ok(pipeline::undo(parts, call, Origin::Outside, undoing).await)
+        Ok(pipeline::undo(engine, call, Origin::Outside, undoing).await)
     }
 }
 
 /// Takes up a run whose question was decided.
-pub(crate) async fn resume(parts: &Arc<Parts>, run: CallId) -> Result<Outcome, RunError> {
-    take_up(parts, run, Some(Asked { settlement: None }), false).await?.into_outcome()
+pub(crate) async fn resume(engine: &Arc<Engine>, run: CallId) -> Result<Outcome, RunError> {
+    resume_open(engine, run, Some(Asked { settlement: None }), false).await?.into_outcome()
 }
 
 /// A finished run that is to be undone.
@@ -278,15 +279,15 @@ impl Undoing {
 }
 
 /// The open run that undoes another one.
-async fn open_undo(parts: &Arc<Parts>, run: CallId) -> Result<Option<OpenRun>, RunError> {
+async fn open_undo(engine: &Arc<Engine>, run: CallId) -> Result<Option<OpenRun>, RunError> {
     // From the first: ids follow the clock, and one that was set back puts an undo before what it undoes.
     let mut after = None;
     loop {
-        let page = parts.ledger.open_runs(after, PAGE).await?;
+        let page = engine.ledger.open_runs(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(None) };
         after = Some(last.run);
         for open in page {
-            let history = parts.ledger.history(open.run).await?;
+            let history = engine.ledger.history(open.run).await?;
             if history.first().and_then(Entry::facts).is_some_and(|facts| facts.undo_of == Some(run)) {
                 return Ok(Some(open));
             }
@@ -294,8 +295,8 @@ async fn open_undo(parts: &Arc<Parts>, run: CallId) -> Result<Option<OpenRun>, R
     }
 }
 
-async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
-    let entries = parts.ledger.history(run).await?;
+async fn undoing(engine: &Arc<Engine>, run: CallId) -> Result<Undoing, RunError> {
+    let entries = engine.ledger.history(run).await?;
     let leaves_more = |entry: &&Entry| {
         matches!(entry, Entry::Step(step) if matches!(step.kind,
             StepKind::UndoFailed { .. }
@@ -317,21 +318,21 @@ async fn undoing(parts: &Arc<Parts>, run: CallId) -> Result<Undoing, RunError> {
     if root.finished.is_none() {
         return Err(RunError::Open(run));
     }
-    let composed = parts.registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
+    let composed = engine.registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
     let done = history
         .ended()
         .filter(|(call_id, _)| *call_id != run || !composed)
-        .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
+        .filter_map(|(call_id, earlier)| done_before(engine, run, call_id, earlier))
         .map(Done::once_more)
         .collect();
     Ok(Undoing { run, done, failures, started })
 }
 
 /// Every open run.
-async fn all_open(parts: &Arc<Parts>) -> Result<HashMap<CallId, OpenRun>, JournalError> {
+async fn all_open(engine: &Arc<Engine>) -> Result<HashMap<CallId, OpenRun>, JournalError> {
     let (mut all, mut after) = (HashMap::new(), None);
     loop {
-        let page = parts.ledger.open_runs(after, PAGE).await?;
+        let page = engine.ledger.open_runs(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(all) };
         after = Some(last.run);
         all.extend(page.into_iter().map(|open| (open.run, open)));
@@ -340,17 +341,17 @@ async fn all_open(parts: &Arc<Parts>) -> Result<HashMap<CallId, OpenRun>, Journa
 
 /// Takes up runs that were left, each with whether somebody asked to stop it. Nobody else looks for such
 /// runs until these are taken.
-async fn take_up_all(
-    parts: &Arc<Parts>,
+async fn resume_all(
+    engine: &Arc<Engine>,
     runs: Vec<(CallId, bool)>,
     looking: Option<Arc<OwnedMutexGuard<()>>>,
 ) -> Vec<Recovered> {
     let taken_up = runs.into_iter().map(|(run, cancel)| {
         let looking = looking.clone();
         async move {
-            let held = Held::take(parts, run, false).await;
+            let claimed = ClaimedRun::take(engine, run, false).await;
             drop(looking);
-            go_on_with_left(parts, run, held, cancel).await
+            go_on_with_left(engine, run, claimed, cancel).await
         }
     });
     let taken_up: Vec<_> = taken_up.collect();
@@ -360,19 +361,19 @@ async fn take_up_all(
 }
 
 /// Takes up one run that was left. None where there is nothing to say of it: somebody else was faster.
-pub(super) async fn take_up_left(parts: &Arc<Parts>, run: CallId, cancel: bool) -> Option<Recovered> {
-    let held = Held::take(parts, run, false).await;
-    go_on_with_left(parts, run, held, cancel).await
+pub(super) async fn resume_left(engine: &Arc<Engine>, run: CallId, cancel: bool) -> Option<Recovered> {
+    let claimed = ClaimedRun::take(engine, run, false).await;
+    go_on_with_left(engine, run, claimed, cancel).await
 }
 
 async fn go_on_with_left(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     run: CallId,
-    held: Result<Held, RunError>,
+    claimed: Result<ClaimedRun, RunError>,
     cancel: bool,
 ) -> Option<Recovered> {
-    let taken_up = match held {
-        Ok(held) => go_on_with(parts, held, None, cancel).await.unwrap_or_else(TakenUp::Failed),
+    let taken_up = match claimed {
+        Ok(claimed) => go_on_with(engine, claimed, None, cancel).await.unwrap_or_else(TakenUp::Failed),
         Err(error) => TakenUp::Failed(error),
     };
     match taken_up {
@@ -380,11 +381,11 @@ async fn go_on_with_left(
         TakenUp::Failed(RunError::Busy(_) | RunError::Stopping(_)) => return None,
         // Its end had got there after all.
         TakenUp::Failed(RunError::Ended(_)) => {
-            parts.runs.forget(run);
+            engine.runs.forget(run);
             return None;
         }
         // Nothing of it is in the ledger, so nothing of it was begun.
-        TakenUp::Failed(RunError::NotFound(absent)) if absent == run => parts.runs.forget(run),
+        TakenUp::Failed(RunError::NotFound(absent)) if absent == run => engine.runs.forget(run),
         TakenUp::Ended(_) | TakenUp::Waits(_) | TakenUp::Failed(_) => {}
     }
     Some(Recovered { run, taken_up })
@@ -395,29 +396,29 @@ struct Asked {
     settlement: Option<Settlement>,
 }
 
-async fn take_up(
-    parts: &Arc<Parts>,
+async fn resume_open(
+    engine: &Arc<Engine>,
     run: CallId,
     asked: Option<Asked>,
     cancel: bool,
 ) -> Result<TakenUp, RunError> {
-    let held = Held::take(parts, run, asked.is_some()).await?;
-    go_on_with(parts, held, asked.and_then(|asked| asked.settlement), cancel).await
+    let claimed = ClaimedRun::take(engine, run, asked.is_some()).await?;
+    go_on_with(engine, claimed, asked.and_then(|asked| asked.settlement), cancel).await
 }
 
 /// Goes on with a run that is ours.
 async fn go_on_with(
-    parts: &Arc<Parts>,
-    held: Held,
+    engine: &Arc<Engine>,
+    claimed: ClaimedRun,
     settlement: Option<Settlement>,
     cancel: bool,
 ) -> Result<TakenUp, RunError> {
-    let (run, by_hand) = (held.run(), held.is_asked());
-    let mut entries = parts.ledger.history(run).await?;
+    let (run, by_hand) = (claimed.run(), claimed.is_asked());
+    let mut entries = engine.ledger.history(run).await?;
     if let Some(settlement) = settlement
-        && let Some(entry) = settle(parts, run, &entries, settlement)
+        && let Some(entry) = settle(engine, run, &entries, settlement)
     {
-        parts.ledger.commit(entry.clone()).await?;
+        engine.ledger.commit(entry.clone()).await?;
         entries.push(entry);
     }
     let ending = Ending::of(&entries, cancel);
@@ -428,22 +429,22 @@ async fn go_on_with(
         Some(Earlier { started: None, .. }) | None => return Err(RunError::NotFound(run)),
     };
     let undoing = match started.facts.undo_of {
-        Some(undone) => Some(undoing(parts, undone).await?),
+        Some(undone) => Some(undoing(engine, undone).await?),
         None => None,
     };
     // Whoever cancels wants an end now: what is not known then is listed.
     if ending != Ending::Cancelled
-        && let Some(wait) = at_work(parts, &history).await
+        && let Some(wait) = at_work(engine, &history).await
     {
-        held.postpone(wait);
+        claimed.postpone(wait);
         return Err(RunError::AtWork { run, seconds: wait.as_secs() + 1 });
     }
-    let active = taken_up(parts, held, history);
+    let active = taken_up(engine, claimed, history);
     let outcome = match undoing {
         Some(undoing) => {
-            pipeline::undo(parts, call_of(&started), Origin::Resumed(Arc::clone(&active)), undoing).await
+            pipeline::undo(engine, call_of(&started), Origin::Resumed(Arc::clone(&active)), undoing).await
         }
-        None => go_on(parts, &started, Arc::clone(&active), ending, by_hand).await,
+        None => go_on(engine, &started, Arc::clone(&active), ending, by_hand).await,
     };
     Ok(if active.is_halted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
 }
@@ -474,27 +475,27 @@ impl Ending {
 
 /// Resumes, rolls back or asks, as the tool says of crashes.
 async fn go_on(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     started: &Started,
     active: Arc<ActiveRun>,
     ending: Ending,
     by_hand: bool,
 ) -> Outcome {
     let call = call_of(started);
-    let tool = parts.registry.tool(&started.facts.tool);
+    let tool = engine.registry.tool(&started.facts.tool);
     let rolled_back = || ToolError::failed("the run was cut short by a crash, and rolled back");
     match ending {
         Ending::Cancelled => {
             let error = ToolError::new(ErrorCode::Cancelled, "the run was cancelled after it was cut short");
-            return end_apart(parts, call, active, tool, error).await;
+            return end_apart(engine, call, active, tool, error).await;
         }
-        Ending::RollingBack => return end_apart(parts, call, active, tool, rolled_back()).await,
+        Ending::RollingBack => return end_apart(engine, call, active, tool, rolled_back()).await,
         Ending::No => {}
     }
     let Some(tool) = tool else {
         let message =
             format!("there is no tool `{}` any more, so the run cannot go on; cancel it", started.facts.tool);
-        return park(parts, call, active, WaitingFor::Cancel, message).await;
+        return park(engine, call, active, WaitingFor::Cancel, message).await;
     };
     let policy = tool.definition().on_crash;
     if started.digest != *tool.digest() {
@@ -502,32 +503,32 @@ async fn go_on(
             "`{}` has changed since the run began, so it cannot go on; cancel it, or make the tool what it was",
             tool.name()
         );
-        return park(parts, call, active, WaitingFor::Cancel, message).await;
+        return park(engine, call, active, WaitingFor::Cancel, message).await;
     }
     if started.withheld {
         let message =
             "its arguments hold a secret, which is not kept, so it cannot go on; cancel it".to_owned();
-        return park(parts, call, active, WaitingFor::Cancel, message).await;
+        return park(engine, call, active, WaitingFor::Cancel, message).await;
     }
     match policy {
         OnCrash::Ask if !by_hand => {
             let message = format!("`{}` is to be taken up by a person; resume or cancel it", tool.name());
-            park(parts, call, active, WaitingFor::Decision, message).await
+            park(engine, call, active, WaitingFor::Decision, message).await
         }
         OnCrash::RollBack if !by_hand => {
             // A person may have to be asked in the middle of it, and then it must still be known.
             let kind = StepKind::RollingBack;
-            active.hold(Entry::Step(step(parts.clock.now(), active.id, active.id, kind)));
-            end_apart(parts, call, active, Some(tool), rolled_back()).await
+            active.buffer(Entry::Step(step(engine.clock.now(), active.id, active.id, kind)));
+            end_apart(engine, call, active, Some(tool), rolled_back()).await
         }
         OnCrash::Resume | OnCrash::Ask | OnCrash::RollBack => {
-            pipeline::run(parts, Box::new(call), Origin::Resumed(active)).await
+            pipeline::run(engine, Box::new(call), Origin::Resumed(active)).await
         }
     }
 }
 
 /// The step that tells what a person found out, about whatever the run waits for.
-fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement) -> Option<Entry> {
+fn settle(engine: &Engine, run: CallId, entries: &[Entry], settlement: Settlement) -> Option<Entry> {
     let call_id = entries.iter().rev().find_map(|entry| match entry {
         Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => Some(step.call_id),
         Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
@@ -543,35 +544,35 @@ fn settle(parts: &Parts, run: CallId, entries: &[Entry], settlement: Settlement)
     if settlement.call_id.is_some_and(|about| about != call_id) {
         return None;
     }
-    Some(settled(parts, run, call_id, settlement))
+    Some(settled(engine, run, call_id, settlement))
 }
 
-fn settled(parts: &Parts, run: CallId, call_id: CallId, settlement: Settlement) -> Entry {
+fn settled(engine: &Engine, run: CallId, call_id: CallId, settlement: Settlement) -> Entry {
     let Settlement { call_id: _, answer, result, by } = settlement;
-    let mut step = step(parts.clock.now(), call_id, run, StepKind::Settled { answer, by });
+    let mut step = step(engine.clock.now(), call_id, run, StepKind::Settled { answer, by });
     step.payload = result.and_then(|result| to_raw_value(&result).ok());
     Entry::Step(step)
 }
 
 /// The run as it is taken up: what its parts did is known. From here on its record knows what to do where
 /// nobody waits for it any more.
-fn taken_up(parts: &Arc<Parts>, held: Held, history: History) -> Arc<ActiveRun> {
-    let (run, left) = held.begins();
+fn taken_up(engine: &Arc<Engine>, claimed: ClaimedRun, history: History) -> Arc<ActiveRun> {
+    let (run, left) = claimed.begins();
     let active = ActiveRun::new(run, CancellationToken::new(), history);
     active.was_left(left);
     active.resumes();
     let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
     ended
-        .filter_map(|(call_id, earlier)| done_before(parts, run, call_id, earlier))
+        .filter_map(|(call_id, earlier)| done_before(engine, run, call_id, earlier))
         .for_each(|done| active.add(done));
     active.begin();
     let active = Arc::new(active);
-    parts.runs.insert(&active);
+    engine.runs.insert(&active);
     // All others may have been halted while this one was asked about: then it is left for the next process, too.
-    if let Some(by) = parts.stop.is_over() {
-        active.halt(by, parts.clock.now());
+    if let Some(by) = engine.stop.is_over() {
+        active.halt(by, engine.clock.now());
     }
-    Watch::begin(parts);
+    Watch::begin(engine);
     active
 }
 

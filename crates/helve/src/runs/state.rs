@@ -125,7 +125,7 @@ impl Runtime {
     ///
     /// Every edge tells this: the command line, its JSON and the HTTP API never differ.
     pub async fn standing_of_runs(&self, runs: &[CallId]) -> Result<Vec<Option<Standing>>, JournalError> {
-        let ledger = &self.parts().ledger;
+        let ledger = &self.engine().ledger;
         let mut open: Vec<OpenRun> = Vec::new();
         while open.len() < OPEN_MAX {
             let page = ledger.open_runs(open.last().map(|last| last.run), PAGE).await?;

@@ -15,8 +15,8 @@ use helve_core::record::Entry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::recover::{Recovered, RunError, TakenUp, take_up_left};
-use crate::runtime::{Parts, Runtime};
+use super::recover::{Recovered, RunError, TakenUp, resume_left};
+use crate::runtime::{Engine, Runtime};
 
 /// How many runs are taken up at the same time.
 const PLACES: usize = 32;
@@ -150,16 +150,16 @@ impl Runtime {
         &self,
         told: impl Fn(&Recovered) + Clone + Send + 'static,
     ) -> Result<(), JournalError> {
-        let parts = self.parts();
-        if parts.stop.has_begun() {
+        let engine = self.engine();
+        if engine.stop.has_begun() {
             return Ok(());
         }
-        parts.ledger.check()?;
-        let left = find_left(parts).await?;
-        parts.takeover.forget_aside_but(&left.iter().map(|(run, _)| *run).collect());
+        engine.ledger.check()?;
+        let left = find_left(engine).await?;
+        engine.takeover.forget_aside_but(&left.iter().map(|(run, _)| *run).collect());
         for (run, cancel) in left {
-            if parts.takeover.begin(run) {
-                tokio::spawn(take_over(Arc::clone(parts), run, cancel, told.clone()));
+            if engine.takeover.begin(run) {
+                tokio::spawn(take_over(Arc::clone(engine), run, cancel, told.clone()));
             }
         }
         Ok(())
@@ -167,17 +167,17 @@ impl Runtime {
 
     /// How far this process is with what others had left.
     pub fn recovery(&self) -> Recovery {
-        let takeover = &self.parts().takeover;
+        let takeover = &self.engine().takeover;
         let done = takeover.done.load(Ordering::Acquire);
         Recovery { done, total: takeover.found.load(Ordering::Acquire).max(done) }
     }
 }
 
 /// The open runs whose process is dead, each with whether somebody asked to stop it.
-async fn find_left(parts: &Parts) -> Result<Vec<(CallId, bool)>, JournalError> {
+async fn find_left(engine: &Engine) -> Result<Vec<(CallId, bool)>, JournalError> {
     let (mut left, mut after) = (Vec::new(), None);
     loop {
-        let page = parts.ledger.open_runs(after, PAGE).await?;
+        let page = engine.ledger.open_runs(after, PAGE).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|open| open.run);
         let of_dead = page.iter().filter(|open| open.holder == Holder::Nobody);
@@ -189,13 +189,13 @@ async fn find_left(parts: &Parts) -> Result<Vec<(CallId, bool)>, JournalError> {
 }
 
 /// Takes one over. It has a place for a moment, and goes on without it where that is not enough.
-async fn take_over(parts: Arc<Parts>, run: CallId, cancel: bool, told: impl Fn(&Recovered)) {
-    let place = Arc::clone(&parts.takeover.places).acquire_owned().await;
-    if !has_tool(&parts, run).await {
+async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn(&Recovered)) {
+    let place = Arc::clone(&engine.takeover.places).acquire_owned().await;
+    if !has_tool(&engine, run).await {
         tracing::debug!(%run, "a run was cut short whose tool is not here");
-        return parts.takeover.is_absent(run);
+        return engine.takeover.is_absent(run);
     }
-    let taken_up = take_up_left(&parts, run, cancel);
+    let taken_up = resume_left(&engine, run, cancel);
     tokio::pin!(taken_up);
     let recovered = match tokio::time::timeout(PLACE_MAX, &mut taken_up).await {
         Ok(recovered) => recovered,
@@ -205,14 +205,14 @@ async fn take_over(parts: Arc<Parts>, run: CallId, cancel: bool, told: impl Fn(&
         }
     };
     match recovered.as_ref().map(|recovered| &recovered.taken_up) {
-        Some(TakenUp::Failed(RunError::AtWork { .. })) => return parts.takeover.is_postponed(run),
+        Some(TakenUp::Failed(RunError::AtWork { .. })) => return engine.takeover.is_postponed(run),
         Some(TakenUp::Failed(error)) => {
             // Once is enough: it is tried again and again.
-            if !parts.takeover.has_failed(run) {
+            if !engine.takeover.has_failed(run) {
                 return tracing::debug!(%run, %error, "a run that was left still cannot be taken up");
             }
         }
-        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => parts.takeover.is_done(run),
+        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => engine.takeover.is_done(run),
     }
     if let Some(recovered) = recovered {
         told(&recovered);
@@ -221,11 +221,11 @@ async fn take_over(parts: Arc<Parts>, run: CallId, cancel: bool, told: impl Fn(&
 
 /// Whether this process knows the tool that a run began with. One that cannot be read is taken up, so that
 /// somebody learns of it.
-async fn has_tool(parts: &Parts, run: CallId) -> bool {
-    let entries = parts.ledger.history(run).await.unwrap_or_default();
+async fn has_tool(engine: &Engine, run: CallId) -> bool {
+    let entries = engine.ledger.history(run).await.unwrap_or_default();
     let started = entries.iter().find_map(|entry| match entry {
         Entry::Started(started) if started.facts.call_id == run => Some(started),
         Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
     });
-    started.is_none_or(|started| parts.registry.tool(&started.facts.tool).is_some())
+    started.is_none_or(|started| engine.registry.tool(&started.facts.tool).is_some())
 }

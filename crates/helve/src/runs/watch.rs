@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// How often to look. Runs of this process are stopped at once; only other processes take this way.
 const PAUSE: Duration = Duration::from_millis(250);
@@ -15,26 +15,26 @@ pub(crate) struct Watch(AtomicBool);
 
 impl Watch {
     /// Makes sure that somebody is looking while there are runs.
-    pub(crate) fn begin(parts: &Arc<Parts>) {
-        if !parts.watch.0.load(Ordering::Relaxed) && !parts.watch.0.swap(true, Ordering::Relaxed) {
-            tokio::spawn(look(Arc::clone(parts)));
+    pub(crate) fn begin(engine: &Arc<Engine>) {
+        if !engine.watch.0.load(Ordering::Relaxed) && !engine.watch.0.swap(true, Ordering::Relaxed) {
+            tokio::spawn(look(Arc::clone(engine)));
         }
     }
 }
 
-async fn look(parts: Arc<Parts>) {
+async fn look(engine: Arc<Engine>) {
     loop {
         tokio::time::sleep(PAUSE).await;
-        if parts.runs.is_empty() {
+        if engine.runs.is_empty() {
             break;
         }
-        match parts.ledger.cancel_requests().await {
+        match engine.ledger.cancel_requests().await {
             Ok(runs) => runs
                 .into_iter()
-                .filter_map(|run| parts.runs.get(run))
+                .filter_map(|run| engine.runs.get(run))
                 .for_each(|run| run.cancellation.cancel()),
             Err(error) => tracing::debug!(%error, "cannot see whether runs should be stopped"),
         }
     }
-    parts.watch.0.store(false, Ordering::Relaxed);
+    engine.watch.0.store(false, Ordering::Relaxed);
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use helve_core::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
+use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
 use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
 use helve_core::ports::{JournalError, Policy};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
@@ -27,7 +27,7 @@ impl LivePolicy {
     }
 
     /// What it says to a request. Nothing, where there is none.
-    pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Voice> {
+    pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Vote> {
         self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()).from_policy())
     }
 }
@@ -59,13 +59,13 @@ impl std::fmt::Display for Anonymous {
 impl Runtime {
     /// Lets another policy say what callers may do, from the next call on.
     pub fn set_policy(&self, policy: Arc<dyn Policy>) {
-        self.parts().policy.0.store(Some(policy));
+        self.engine().policy.0.store(Some(policy));
     }
 
     /// Whether a caller may know of a tool. What they may not know of they cannot call either.
     pub fn may_see(&self, caller: &Caller, tool: &Tool) -> bool {
         (caller.principal.is_some() || !self.settings().require_authentication)
-            && pipeline::may_see(self.parts(), caller, tool)
+            && pipeline::may_see(self.engine(), caller, tool)
     }
 
     /// The tool whose name is most like this one, of those that a caller may know of.
@@ -99,7 +99,7 @@ impl Runtime {
 
     /// The integrations of a tool that are not connected for a caller. A tool that lacks one is not shown to models.
     pub fn lacks<'t>(&self, caller: &Caller, tool: &'t Tool) -> impl Iterator<Item = &'t str> {
-        let integrations = &self.parts().integrations;
+        let integrations = &self.engine().integrations;
         let needed = tool.definition().integrations.iter().map(String::as_str);
         needed.filter(|name| !integrations.connected(name, caller))
     }
@@ -144,41 +144,41 @@ impl Runtime {
 
     /// Whether there is a policy that may keep a tool from a caller.
     pub fn has_policy(&self) -> bool {
-        self.parts().policy.0.load().is_some()
+        self.engine().policy.0.load().is_some()
     }
 
     /// What the policy says to something that is no call: `inspect`, `administer`, reading what an
     /// MCP server offers. Without a policy whoever has come in may, but for what takes a role:
     /// deciding (`approver`), looking at others (`approver`, `auditor`, `admin`) and changing this
     /// runtime (`admin`).
-    pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Voice {
-        let parts = self.parts();
+    pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Vote {
+        let engine = self.engine();
         let request = || {
-            let (arguments, labels, now) = (None, LabelSet::NONE, parts.clock.now());
+            let (arguments, labels, now) = (None, LabelSet::NONE, engine.clock.now());
             PolicyRequest { caller, action, resource, arguments, labels, now }
         };
-        if let Some(voice) = parts.policy.rule(request) {
-            return voice;
+        if let Some(vote) = engine.policy.rule(request) {
+            return vote;
         }
         let roles: &[&str] = match action {
             Action::List | Action::Call | Action::ReadResource | Action::GetPrompt => {
-                return Voice::named(Speaker::Policy, "no policy", Stance::Allow);
+                return Vote::named(VoteSource::Policy, "no policy", Stance::Allow);
             }
             Action::Approve => &["approver"],
             Action::Inspect => &["approver", "auditor", "admin"],
             Action::Administer => &["admin"],
         };
         if roles.iter().any(|role| caller.has_role(role)) {
-            return Voice::new(Speaker::Role, Stance::Allow);
+            return Vote::new(VoteSource::Role, Stance::Allow);
         }
         let reason = format!("it takes the role {}", roles.join(" or "));
-        Voice::new(Speaker::Role, Stance::Deny).because(reason)
+        Vote::new(VoteSource::Role, Stance::Deny).because(reason)
     }
 
     /// What is remembered of a caller's session: its labels and where they came from, and what was
     /// allowed for it.
     pub async fn session(&self, caller: &Caller) -> Result<Option<Arc<SessionState>>, JournalError> {
-        sessions::of(self.parts(), caller, Fresh::Ledger).await
+        sessions::of(self.engine(), caller, Fresh::Ledger).await
     }
 
     /// Sessions of a principal, or of all, last changed first.
@@ -187,7 +187,7 @@ impl Runtime {
         principal: Option<String>,
         limit: usize,
     ) -> Result<Vec<(SessionKey, SessionState)>, JournalError> {
-        self.parts().ledger.sessions(principal, limit).await
+        self.engine().ledger.sessions(principal, limit).await
     }
 
     /// Ends a session: what was allowed for it is taken back, and nothing runs in it any more. Its
@@ -202,7 +202,7 @@ impl Runtime {
         if caller.session.is_none() {
             return Ok(None);
         }
-        sessions::change(self.parts(), caller, SessionChange::End { by }).await.map(Some)
+        sessions::change(self.engine(), caller, SessionChange::End { by }).await.map(Some)
     }
 
     /// Makes changes of permissions, in the caller's session or where they say.
@@ -214,16 +214,16 @@ impl Runtime {
         caller: &Caller,
         updates: &[PermissionUpdate],
     ) -> Result<(), ToolError> {
-        sessions::apply(self.parts(), caller, updates).await
+        sessions::apply(self.engine(), caller, updates).await
     }
 
     /// Permissions of every place but sessions.
     pub fn permissions(&self) -> Arc<BTreeMap<Destination, PermissionSet>> {
-        self.parts().permissions.all()
+        self.engine().permissions.all()
     }
 
     /// Puts other permissions in a place, as when a file has changed.
     pub fn set_permissions(&self, place: Destination, set: PermissionSet) {
-        self.parts().permissions.set(place, set);
+        self.engine().permissions.set(place, set);
     }
 }

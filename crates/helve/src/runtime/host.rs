@@ -8,11 +8,11 @@ use helve_core::ports::{Host, Memory};
 use helve_core::run::Progress;
 use helve_core::{BoxFuture, Call, Context, Outcome};
 
-use super::Parts;
+use super::Engine;
 use crate::pipeline::{self, Origin};
 use crate::runs::{ActiveRun, DuePart, FollowUp, part_of};
 
-impl HookHost for Parts {
+impl HookHost for Engine {
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome> {
         let call = call.by(Arc::clone(self.hooks.caller()));
         Box::pin(async move { pipeline::run(&self, Box::new(call), Origin::Outside).await })
@@ -23,7 +23,7 @@ impl HookHost for Parts {
     }
 }
 
-impl Host for Parts {
+impl Host for Engine {
     fn call_part(
         self: Arc<Self>,
         context: &Context,
@@ -63,13 +63,13 @@ impl Host for Parts {
 
 /// The runtime as a composed tool sees it, which knows its run and need not look for it at each part.
 pub(crate) struct ComposedHost {
-    parts: Arc<Parts>,
+    engine: Arc<Engine>,
     run: Arc<ActiveRun>,
 }
 
 impl ComposedHost {
-    pub(crate) fn new(parts: &Arc<Parts>, run: &Arc<ActiveRun>) -> Self {
-        Self { parts: Arc::clone(parts), run: Arc::clone(run) }
+    pub(crate) fn new(engine: &Arc<Engine>, run: &Arc<ActiveRun>) -> Self {
+        Self { engine: Arc::clone(engine), run: Arc::clone(run) }
     }
 
     /// That of a composed tool's own context. A tool that is tried out without a runtime has another.
@@ -80,7 +80,7 @@ impl ComposedHost {
     /// A tool is to be called as the part `step`.
     pub(crate) fn part(&self, context: &Context, step: Arc<str>, call: Box<Call>) -> DuePart {
         let run = Some(&self.run).filter(|run| !run.is_over()).cloned();
-        part_of(Arc::clone(&self.parts), run, context, step, call, FollowUp::AtOnce)
+        part_of(Arc::clone(&self.engine), run, context, step, call, FollowUp::AtOnce)
     }
 }
 
@@ -95,14 +95,14 @@ impl Host for ComposedHost {
     }
 
     fn memory(&self) -> &dyn Memory {
-        &self.parts.memory
+        &self.engine.memory
     }
 
     fn is_heard(&self, context: &Context) -> bool {
-        self.parts.is_heard(context)
+        self.engine.is_heard(context)
     }
 
     fn report(&self, context: &Context, progress: Progress) {
-        self.parts.report(context, progress);
+        self.engine.report(context, progress);
     }
 }

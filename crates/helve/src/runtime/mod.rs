@@ -1,10 +1,10 @@
 //! The runtime: a registry, a journal and settings, and the one way to call a tool.
 
+mod deadline_ticker;
 mod gate;
 mod host;
 mod memory;
 mod providers;
-mod pulse;
 mod served;
 pub(crate) mod stop;
 
@@ -25,7 +25,7 @@ use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError}
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::approvals::{self, ApprovalSettings, Approvals, Bulletin, Flights};
+use crate::approvals::{self, ApprovalFeed, ApprovalSettings, Approvals, SingleFlights};
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
@@ -38,21 +38,21 @@ use crate::runs::{ActiveRuns, Takeover, Watch};
 use crate::sessions::{KnownSessions, LabelSettings};
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
+pub(crate) use deadline_ticker::DeadlineTicker;
 pub use gate::Anonymous;
 pub(crate) use gate::LivePolicy;
 pub(crate) use host::ComposedHost;
 pub use memory::RuntimeMemory;
-pub(crate) use pulse::Pulse;
 pub use served::{Asks, Served};
 pub use stop::Stopped;
 pub(crate) use stop::{GoingOn, Stop};
 
 /// Runs calls. Cheap to clone; clones are the same runtime.
 #[derive(Clone)]
-pub struct Runtime(Arc<Parts>);
+pub struct Runtime(Arc<Engine>);
 
-/// What the pipeline's stages work with.
-pub(crate) struct Parts {
+/// What runs calls: the registry, the ledger, the gate, limits and the runs of this process.
+pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) memory: RuntimeMemory,
@@ -67,13 +67,13 @@ pub(crate) struct Parts {
     /// What holds for events from outside beside these.
     pub(crate) raise_limits: Limits,
     pub(crate) health: Health,
-    pub(crate) pulse: Pulse,
+    pub(crate) deadline_ticker: DeadlineTicker,
     pub(crate) runs: ActiveRuns,
     pub(crate) takeover: Takeover,
     pub(crate) stop: Stop,
     pub(crate) watch: Watch,
-    pub(crate) bulletin: Bulletin,
-    pub(crate) flights: Flights,
+    pub(crate) approval_feed: ApprovalFeed,
+    pub(crate) single_flights: SingleFlights,
     pub(crate) permissions: Permissions,
     pub(crate) sessions: KnownSessions,
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
@@ -167,12 +167,12 @@ impl Runtime {
         pipeline::refuse(&self.0, call, error).await
     }
 
-    /// The runtime that these are the parts of.
-    pub(crate) fn of(parts: &Arc<Parts>) -> Self {
-        Self(Arc::clone(parts))
+    /// The runtime of this engine.
+    pub(crate) fn of(engine: &Arc<Engine>) -> Self {
+        Self(Arc::clone(engine))
     }
 
-    pub(crate) fn parts(&self) -> &Arc<Parts> {
+    pub(crate) fn engine(&self) -> &Arc<Engine> {
         &self.0
     }
 
@@ -423,7 +423,7 @@ impl RuntimeBuilder {
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(LocalLimiter::default()));
         let volatile = || VolatileLedger::new(Arc::clone(&self.clock), MemoryLimits::default());
         let ledger = self.ledger.unwrap_or_else(|| Arc::new(volatile()));
-        Runtime(Arc::new(Parts {
+        Runtime(Arc::new(Engine {
             registry: self.registry,
             memory: RuntimeMemory::new(Arc::clone(&ledger), Arc::clone(&self.clock)),
             ledger,
@@ -437,13 +437,13 @@ impl RuntimeBuilder {
             raise_limits: Limits::new(&raise_limits(), limiter),
             health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
             settings: self.settings,
-            pulse: Pulse::default(),
+            deadline_ticker: DeadlineTicker::default(),
             runs: ActiveRuns::default(),
             takeover: Takeover::default(),
             stop: Stop::default(),
             watch: Watch::default(),
-            bulletin: Bulletin::default(),
-            flights: Flights::default(),
+            approval_feed: ApprovalFeed::default(),
+            single_flights: SingleFlights::default(),
             permissions: Permissions::new(self.permissions),
             sessions: KnownSessions::default(),
             tracer: self.tracer,

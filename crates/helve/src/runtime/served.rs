@@ -64,9 +64,9 @@ impl Runtime {
         if call.approval_wait.is_none() && !wait.is_zero() {
             call.approval_wait = Some(wait);
         }
-        if let Some(by) = self.parts().stop.by() {
-            return pipeline::refuse(self.parts(), call, stop::refused(by)).await;
+        if let Some(by) = self.engine().stop.by() {
+            return pipeline::refuse(self.engine(), call, stop::refused(by)).await;
         }
-        pipeline::run(self.parts(), Box::new(call), Origin::Served(Box::new(served))).await
+        pipeline::run(self.engine(), Box::new(call), Origin::Served(Box::new(served))).await
     }
 }

@@ -101,7 +101,7 @@ impl Runtime {
     ///
     /// Returns when every call has ended and is on disk, or cannot be waited for any longer. There is no way back.
     pub async fn stop(&self, by: &str, grace: Duration) -> Stopped {
-        let (parts, stop) = (self.parts(), &self.parts().stop);
+        let (engine, stop) = (self.engine(), &self.engine().stop);
         stop.by.get_or_init(|| Arc::from(by));
         stop.begun.cancel();
         tokio::select! {
@@ -110,31 +110,31 @@ impl Runtime {
             () = stop.over.cancelled() => {}
         }
         self.hurry();
-        let end_max = parts.settings.cancel_grace + END_MAX;
+        let end_max = engine.settings.cancel_grace + END_MAX;
         let _in_time = tokio::time::timeout(end_max, self.until_quiet()).await;
-        let flushed = tokio::time::timeout(FLUSH_MAX, parts.ledger.flush()).await;
+        let flushed = tokio::time::timeout(FLUSH_MAX, engine.ledger.flush()).await;
         Stopped { unfinished: self.unfinished(), is_flushed: matches!(flushed, Ok(Ok(()))) }
     }
 
     /// Ends the grace of a [`stop`](Self::stop) now.
     pub fn hurry(&self) {
-        let parts = self.parts();
-        let Some(by) = parts.stop.by() else { return };
+        let engine = self.engine();
+        let Some(by) = engine.stop.by() else { return };
         // Before calls are cancelled: a run must know that its parts stop for this.
-        for run in parts.runs.all() {
-            run.halt(by, parts.clock.now());
+        for run in engine.runs.all() {
+            run.halt(by, engine.clock.now());
         }
-        parts.stop.over.cancel();
+        engine.stop.over.cancel();
     }
 
     /// Whether new calls are refused because the process is about to end.
     pub fn is_stopping(&self) -> bool {
-        self.parts().stop.has_begun()
+        self.engine().stop.has_begun()
     }
 
     /// Waits until the process is about to end.
     pub async fn until_stopping(&self) {
-        self.parts().stop.begun().await;
+        self.engine().stop.begun().await;
     }
 
     /// Waits until no call runs.
@@ -146,8 +146,8 @@ impl Runtime {
 
     /// Calls and runs that have not ended. Most runs are calls too.
     fn unfinished(&self) -> usize {
-        let parts = self.parts();
-        parts.stop.calls.load(Ordering::Relaxed).max(parts.runs.len())
+        let engine = self.engine();
+        engine.stop.calls.load(Ordering::Relaxed).max(engine.runs.len())
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve::formats::Format;
-use helve::gate::{PolicyRequest, PolicyResource, Stance, Voice};
+use helve::gate::{PolicyRequest, PolicyResource, Stance, Vote};
 use helve::ports::{Connected, Integrations, Policy};
 use helve::{Anonymous, Call, Caller, Filter, Risk, Settings};
 use serde_json::Value;
@@ -78,9 +78,9 @@ async fn requires_approval_in_an_export_is_what_the_gate_will_do() {
 struct Hides(&'static str);
 
 impl Policy for Hides {
-    fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
+    fn rule(&self, request: &PolicyRequest<'_>) -> Vote {
         let hidden = matches!(request.resource, PolicyResource::Tool(tool) if tool.name().as_str().starts_with(self.0));
-        Voice::policy("hides", if hidden { Stance::Deny } else { Stance::Allow })
+        Vote::policy("hides", if hidden { Stance::Deny } else { Stance::Allow })
     }
 }
 

@@ -5,7 +5,7 @@ use helve::{CallId, ErrorCode, Risk, Stance};
 use helve_store::{AuditQuery, CallRecord, CallStatus, StoreError};
 use jiff::{Timestamp, Zoned};
 
-use super::show::voice_line;
+use super::show::vote_line;
 use crate::app::App;
 use crate::commands::mcp::show::quoted;
 use crate::commands::runs::words;
@@ -226,11 +226,11 @@ fn print_with_details(calls: &[CallRecord], form: Form, ui: &mut Ui) -> anyhow::
 /// What was said in a call, and about it.
 fn details_of(call: &CallRecord) -> Vec<(&'static str, String)> {
     let arguments = call.payload.arguments.iter().map(|arguments| ("arguments", arguments.get().to_owned()));
-    let voices = call.payload.voices.iter().filter_map(voice_line).map(|reason| ("because", reason));
+    let votes = call.payload.votes.iter().filter_map(vote_line).map(|reason| ("because", reason));
     let steps = call.steps.iter().filter_map(|step| words::said(&step.kind, step.payload.as_ref()));
     let steps = steps.map(|reason| ("because", reason));
     let error = call.payload.error.iter().map(|error| ("error", error.message().to_owned()));
-    arguments.chain(voices).chain(steps).chain(error).collect()
+    arguments.chain(votes).chain(steps).chain(error).collect()
 }
 
 /// The ids as they are shown.

@@ -1,6 +1,6 @@
 //! `helve audit show`: everything recorded of one call.
 
-use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson, VoiceRecord};
+use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson, VoteRecord};
 use helve::run::StepKind;
 use helve::{Advice, AdvisedAction, Caller};
 use helve_store::{Audit, CallRecord, Shown};
@@ -134,8 +134,8 @@ fn facts(call: &CallRecord, decided_by: Option<&str>) -> Table {
     optional("idempotency key", call.facts.idempotency_key.as_ref().map(|key| key.to_string()));
     if let Some(ending) = &call.ending {
         optional("gate", ending.gate.as_ref().map(gate_line));
-        for voice in call.payload.voices.iter().filter_map(voice_line) {
-            optional("because", Some(voice));
+        for vote in call.payload.votes.iter().filter_map(vote_line) {
+            optional("because", Some(vote));
         }
         optional("the agent said", call.payload.advice.as_deref().map(advice_line));
         optional("cost", ending.cost.as_ref().map(|cost| cost.to_string()));
@@ -184,9 +184,9 @@ fn advice_line(advice: &Advice) -> String {
     format!("{action}{}{}", advice.sureness(), why.unwrap_or_default())
 }
 
-pub(super) fn voice_line(voice: &VoiceRecord) -> Option<String> {
-    let reason = voice.reason.as_ref()?;
-    Some(format!("{}: {}", escape::one_line(&voice.by, 200), escape::one_line(reason, 600)))
+pub(super) fn vote_line(vote: &VoteRecord) -> Option<String> {
+    let reason = vote.reason.as_ref()?;
+    Some(format!("{}: {}", escape::one_line(&vote.by, 200), escape::one_line(reason, 600)))
 }
 
 fn effect(call: &CallRecord, index: u32) -> String {

@@ -66,7 +66,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         print(&explanation, app)?;
         if let About::Tool(tool) = &asked.about
             && asked.action == Action::Call
-            && explanation.voice.stance == Stance::Allow
+            && explanation.vote.stance == Stance::Allow
             && tool.needs_approval(loaded.config.security.ask_from)
         {
             app.ui.note(format!(
@@ -76,7 +76,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 loaded.config.security.ask_from
             ))?;
         }
-        Ok(match explanation.voice.stance {
+        Ok(match explanation.vote.stance {
             Stance::Allow => Exit::Done,
             Stance::Ask => Exit::Waiting,
             Stance::Deny => Exit::Denied,
@@ -105,19 +105,19 @@ fn print(explanation: &Explanation, app: &mut App<'_>) -> anyhow::Result<()> {
         app.ui.json(explanation)?;
         return Ok(());
     }
-    let voice = &explanation.voice;
-    let (word, tone) = match voice.stance {
+    let vote = &explanation.vote;
+    let (word, tone) = match vote.stance {
         Stance::Allow => ("allowed", Tone::Good),
         Stance::Ask => ("asks a person", Tone::Warn),
         Stance::Deny => ("denied", Tone::Bad),
     };
     let mut table = Table::bare();
-    table.row([Cell::new(word, tone), Cell::from(format!("by {}", voice.by))]);
-    if let Some(reason) = &voice.reason {
+    table.row([Cell::new(word, tone), Cell::from(format!("by {}", vote.by))]);
+    if let Some(reason) = &vote.reason {
         table.row(["".into(), Cell::from(reason)]);
     }
     app.ui.table(table)?;
-    for error in explanation.errors.iter().filter(|error| voice.reason.as_ref() != Some(error)) {
+    for error in explanation.errors.iter().filter(|error| vote.reason.as_ref() != Some(error)) {
         app.ui.paragraph(error)?;
     }
     for applied in &explanation.applied {

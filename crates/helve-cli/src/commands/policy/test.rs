@@ -124,21 +124,21 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             };
             tried.push(match asked(case, &registry) {
                 Ok(asked) => {
-                    let voice = policies.rule(&asked.request());
-                    let by = voice.by.strip_prefix("policy ").unwrap_or_default();
+                    let vote = policies.rule(&asked.request());
+                    let by = vote.by.strip_prefix("policy ").unwrap_or_default();
                     let as_named =
                         case.by.as_deref().is_none_or(|wanted| by.split(", ").any(|one| one == wanted));
                     let got = if by.is_empty() {
-                        voice.stance.to_string()
+                        vote.stance.to_string()
                     } else {
-                        format!("{} by {by}", voice.stance)
+                        format!("{} by {by}", vote.stance)
                     };
                     Tried {
                         name,
                         expected,
                         got,
-                        reason: voice.reason,
-                        passed: voice.stance == case.expect && as_named,
+                        reason: vote.reason,
+                        passed: vote.stance == case.expect && as_named,
                     }
                 }
                 Err(failure) => {

@@ -6,9 +6,9 @@ use helve_core::ports::Slot;
 use helve_core::{Call, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
-use super::super::record::OpenRecord;
+use super::super::record::CallRecorder;
 use crate::limits::{Held, Pass, Verdict};
-use crate::runtime::Parts;
+use crate::runtime::{Engine, Settings};
 
 /// What a call holds while it runs.
 pub(super) struct Admitted<'p> {
@@ -16,27 +16,27 @@ pub(super) struct Admitted<'p> {
     _slots: Vec<Slot>,
 }
 
-pub(super) fn admit<'p>(parts: &'p Parts, tool: &Tool, call: &Call) -> Result<Admitted<'p>, ToolError> {
+pub(super) fn admit<'p>(engine: &'p Engine, tool: &Tool, call: &Call) -> Result<Admitted<'p>, ToolError> {
     // The breaker first: a call that cannot run anyway should not use up its caller's share.
-    let pass = parts.health.enter(tool.name())?;
-    let slots = parts.limits.admit(tool.name(), &call.caller)?;
+    let pass = engine.health.enter(tool.name())?;
+    let slots = engine.limits.admit(tool.name(), &call.caller)?;
     Ok(Admitted { pass, _slots: slots })
 }
 
 /// Holds the price of a call to a tool that has one, where cost is limited. Before all else that is taken: who may not
 /// spend must not use up what others share.
-pub(super) async fn hold(parts: &Parts, tool: &Tool, call: &Call) -> Result<Option<Held>, ToolError> {
+pub(super) async fn hold(engine: &Engine, tool: &Tool, call: &Call) -> Result<Option<Held>, ToolError> {
     let Some(price) = &tool.definition().cost else { return Ok(None) };
-    if !parts.costs.is_limited() {
+    if !engine.costs.is_limited() {
         return Ok(None);
     }
     // On the heap: nearly no call comes here.
-    let holding = parts.costs.hold(&*parts.ledger, parts.clock.now(), price, tool.name(), &call.caller);
+    let holding = engine.costs.hold(&*engine.ledger, engine.clock.now(), price, tool.name(), &call.caller);
     Box::pin(holding).await.map(Some)
 }
 
 /// Records what a call cost, and counts it.
-pub(super) fn charge(result: &Result<Value, ToolError>, record: &mut OpenRecord<'_>) {
+pub(super) fn charge(result: &Result<Value, ToolError>, record: &mut CallRecorder<'_>) {
     let did_nothing = matches!(result, Err(error) if error.did_nothing());
     record.pay(result.as_ref().ok(), did_nothing);
 }
@@ -46,7 +46,7 @@ impl Admitted<'_> {
     /// `asked` is how long its caller gave it.
     pub(super) fn ended(
         self,
-        parts: &Parts,
+        engine: &Engine,
         tool: &Tool,
         asked: Option<Duration>,
         result: &Result<Value, ToolError>,
@@ -56,15 +56,15 @@ impl Admitted<'_> {
             // Its parts have their own.
             Err(_) if tool.is_composed() => Verdict::Unknown,
             // Who gives a tool less than its time must not have it left alone for everybody.
-            Err(error) if error.code() == ErrorCode::Timeout && is_hurried(parts, tool, asked) => {
+            Err(error) if error.code() == ErrorCode::Timeout && is_hurried(&engine.settings, tool, asked) => {
                 Verdict::Unknown
             }
             Err(error) => Verdict::of(error.code()),
         };
-        parts.health.ended(tool.name(), self.pass, verdict);
+        engine.health.ended(tool.name(), self.pass, verdict);
     }
 }
 
-fn is_hurried(parts: &Parts, tool: &Tool, asked: Option<Duration>) -> bool {
-    asked.is_some_and(|asked| asked < super::time_allowed(parts, tool))
+fn is_hurried(settings: &Settings, tool: &Tool, asked: Option<Duration>) -> bool {
+    asked.is_some_and(|asked| asked < super::time_allowed(settings, tool))
 }

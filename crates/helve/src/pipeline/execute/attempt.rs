@@ -15,9 +15,9 @@ use tokio::task::{JoinError, JoinHandle};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
-use super::super::record::OpenRecord;
+use super::super::record::CallRecorder;
 use crate::runs::ActiveRun;
-use crate::runtime::{Parts, stop};
+use crate::runtime::{Engine, Settings, stop};
 
 /// How long an aborted task has to let go. One that is blocked in a system call will not.
 const ABORT_WAIT: Duration = Duration::from_millis(20);
@@ -29,19 +29,20 @@ const COMPOSED_GRACE: Duration = Duration::from_secs(30);
 type Ended = Result<Result<Value, ToolError>, Option<JoinError>>;
 
 pub(super) async fn attempt(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
     context: Context,
     arguments: Value,
     deadline: Instant,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Value, ToolError> {
     let started = record.attempt_begins();
-    let (result, handler) = run(parts, tool, call, &context, arguments, deadline, record.run()).await;
-    record.attach(context.attached());
-    record.charge(context.charged());
-    record.falls_short(context.shortfall().filter(|_| result.is_ok()));
+    let (result, handler) =
+        run(engine, tool, call, &context, arguments, deadline, record.subject.run()).await;
+    record.result.attach(context.attached());
+    record.work.charge(context.charged());
+    record.result.set_shortfall(context.shortfall().filter(|_| result.is_ok()));
     let ended = Instant::now();
     let duration_us = u64::try_from((ended - started).as_micros()).unwrap_or(u64::MAX);
     let (error, handler_returned) = (result.as_ref().err(), handler == HandlerEnd::Returned);
@@ -52,7 +53,7 @@ pub(super) async fn attempt(
 }
 
 async fn run(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
     context: &Context,
@@ -75,12 +76,12 @@ async fn run(
         Work::apart(async move { handler.call(arguments, context).await }, of)
     };
     // On the heap: what waiting takes is large, and a call that ends at once does without.
-    Box::pin(wait(parts, tool, call, Running { work, told: context.clone() }, deadline)).await
+    Box::pin(wait(engine, tool, call, Running { work, told: context.clone() }, deadline)).await
 }
 
 /// Waits for a handler, as long as it has time and its call is wanted.
 async fn wait(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
     mut running: Running,
@@ -91,11 +92,11 @@ async fn wait(
         biased;
         ended = &mut running.work => return finished(tool, ended),
         () = taken_back(told.outer_cancellation()) => cancelled(),
-        by = parts.stop.over() => stop::cut_off(&by, tool),
-        () = tokio::time::sleep_until(deadline) => timed_out(parts, tool, call),
+        by = engine.stop.over() => stop::cut_off(&by, tool),
+        () = tokio::time::sleep_until(deadline) => timed_out(&engine.settings, tool, call),
     };
     // A composed tool is our own code, and ends as soon as its parts do; each has its own grace.
-    let grace = if tool.is_composed() { COMPOSED_GRACE } else { parts.settings.cancel_grace };
+    let grace = if tool.is_composed() { COMPOSED_GRACE } else { engine.settings.cancel_grace };
     match running.stop(grace).await {
         // It has changed the world, and nobody could undo what is said not to have happened.
         Ok(Ok(Ok(value))) if tool.definition().changes_world() && !tool.is_composed() => {
@@ -232,8 +233,8 @@ pub(super) fn cancelled() -> ToolError {
     ToolError::new(ErrorCode::Cancelled, "the call was cancelled")
 }
 
-fn timed_out(parts: &Parts, tool: &Tool, call: &Call) -> ToolError {
-    let allowed = super::timeout(parts, tool, call);
+fn timed_out(settings: &Settings, tool: &Tool, call: &Call) -> ToolError {
+    let allowed = super::timeout(settings, tool, call);
     let message = format!("`{}` did not finish within {} ms", tool.name(), allowed.as_millis());
     let error = ToolError::new(ErrorCode::Timeout, message);
     // Where the call may have done its work, this would be an invitation to do it twice.
@@ -244,11 +245,11 @@ fn timed_out(parts: &Parts, tool: &Tool, call: &Call) -> ToolError {
 }
 
 /// Waits between attempts.
-pub(super) async fn wait_or_cancel(parts: &Parts, wait: Duration, call: &Call) -> Result<(), ToolError> {
+pub(super) async fn wait_or_cancel(engine: &Engine, wait: Duration, call: &Call) -> Result<(), ToolError> {
     tokio::select! {
         () = tokio::time::sleep(wait) => Ok(()),
         () = taken_back(call.cancellation.as_ref()) => Err(cancelled()),
-        by = parts.stop.over() => Err(stop::between_attempts(&by)),
+        by = engine.stop.over() => Err(stop::between_attempts(&by)),
     }
 }
 

@@ -10,10 +10,10 @@ use helve_core::{Call, CallId, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::super::record::OpenRecord;
-use super::take_up::recall;
+use super::super::record::CallRecorder;
+use super::resume::recall;
 use crate::runs::{ActiveRun, is_below};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// How long a call that has ended already waits for whoever can tell what became of it.
 const RECALL_MAX: Duration = Duration::from_secs(10);
@@ -28,31 +28,32 @@ pub(crate) fn may_be_asked(tool: &Tool) -> bool {
 /// Where the tool may have done its work and doing it twice would do harm, whoever knows is asked, once. What
 /// they do not know is in doubt: nobody is told to call again.
 pub(super) async fn clear_up(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     error: ToolError,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
 ) -> Result<Value, ToolError> {
-    if tool.definition().repeatable() || !record.is_in_doubt() {
+    if tool.definition().repeatable() || !record.work.is_in_doubt() {
         return Err(error);
     }
-    let run = record.run().map_or(record.call_id(), |run| run.id);
+    let run = record.subject.run().map_or(record.subject.call_id(), |run| run.id);
     // Whoever took the call back does not wait for more. And parts are asked about when their run is undone.
-    let is_asked = may_be_asked(tool) && record.part().is_none() && error.code() != ErrorCode::Cancelled;
+    let is_asked =
+        may_be_asked(tool) && record.subject.part().is_none() && error.code() != ErrorCode::Cancelled;
     if !is_asked {
         return Err(in_doubt(error, tool, run));
     }
-    let context = super::context(parts, tool, call, None, 1, record, Instant::now() + RECALL_MAX);
+    let context = super::context(engine, tool, call, None, 1, record, Instant::now() + RECALL_MAX);
     // Rare and large, so on the heap.
-    let asked = Box::pin(recall(parts, tool, &call.arguments, context));
+    let asked = Box::pin(recall(engine, tool, &call.arguments, context));
     match tokio::time::timeout(RECALL_MAX, asked).await {
         Ok(Ok(Recalled::Happened(result))) => {
-            record.it_happened();
+            record.work.settle_as_done();
             Ok(result)
         }
-        Ok(Ok(Recalled::DidNotHappen | Recalled::WillNotHappen)) if have_answered(record.attempts()) => {
-            record.nothing_was_done();
+        Ok(Ok(Recalled::DidNotHappen | Recalled::WillNotHappen)) if have_answered(record.work.attempts()) => {
+            record.work.settle_as_undone();
             Err(error.nothing_done().suggest("it was looked into: the call had no effect"))
         }
         Ok(Ok(Recalled::DidNotHappen | Recalled::WillNotHappen)) => {

@@ -7,11 +7,11 @@ use helve_core::record::{Attempt, HandlerEnd};
 use helve_core::{Tool, ToolError};
 use tokio::time::Instant;
 
-use crate::runtime::Parts;
+use crate::limits::Health;
 
 /// How long to wait before the next attempt; nothing if there is none.
 pub(super) fn wait(
-    parts: &Parts,
+    health: &Health,
     tool: &Tool,
     error: &ToolError,
     number: u32,
@@ -20,7 +20,7 @@ pub(super) fn wait(
 ) -> Option<Duration> {
     let policy = &tool.definition().retry;
     // Asked about every failure of this sort, also one that is not repeated: the budget counts them.
-    let affordable = policy.retries_max == 0 || !policy.covers(error) || parts.health.spend(tool.name());
+    let affordable = policy.retries_max == 0 || !policy.covers(error) || health.spend(tool.name());
     if !policy.allows(error, number) || !safe_to_repeat(tool, error, last) || !worth_it(tool, error, number) {
         return None;
     }

@@ -9,9 +9,9 @@ use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::time::Instant;
 
-use super::super::record::{OpenRecord, unavailable};
+use super::super::record::{CallRecorder, unavailable};
 use super::attempt;
-use crate::runtime::{Parts, stop};
+use crate::runtime::{Engine, stop};
 
 pub(super) enum Start {
     Run,
@@ -22,17 +22,17 @@ pub(super) enum Start {
 const KEY_BYTES_MAX: usize = 256;
 
 pub(super) async fn start(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
     deadline: Instant,
 ) -> Result<Start, ToolError> {
     match &call.idempotency_key {
         // Few have one, and this is large.
-        Some(key) => Box::pin(begin(parts, tool, call, key, record, deadline)).await,
+        Some(key) => Box::pin(begin(engine, tool, call, key, record, deadline)).await,
         // That an approval is used up is on disk before anything is done with it.
-        None if tool.definition().changes_world() || record.is_granted() => {
+        None if tool.definition().changes_world() || record.gate.grant().is_some() => {
             record.announce_start(tool.is_composed()).await.map_err(not_started)?;
             Ok(Start::Run)
         }
@@ -41,11 +41,11 @@ pub(super) async fn start(
 }
 
 async fn begin(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     call: &Call,
     key: &str,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
     deadline: Instant,
 ) -> Result<Start, ToolError> {
     if key.is_empty() || key.len() > KEY_BYTES_MAX {
@@ -53,10 +53,10 @@ async fn begin(
     }
     let claim = claim(tool, call, key);
     let begun = tokio::select! {
-        begun = parts.ledger.begin(record.started(), claim.clone()) => begun,
+        begun = engine.ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
         () = attempt::taken_back(call.cancellation.as_ref()) => return Err(attempt::cancelled()),
-        by = parts.stop.over() => return Err(stop::refused(&by)),
+        by = engine.stop.over() => return Err(stop::refused(&by)),
     };
     settle(begun.map_err(not_started)?, claim, record)
 }
@@ -64,27 +64,27 @@ async fn begin(
 /// The start of a call that undoes a run: whoever else wants the same waits for it, and not for longer than
 /// the tool itself may take, since it may wait for a person.
 pub(super) async fn start_undo(
-    parts: &Parts,
+    engine: &Engine,
     claim: KeyClaim,
-    record: &mut OpenRecord<'_>,
+    record: &mut CallRecorder<'_>,
     deadline: Instant,
 ) -> Result<Start, ToolError> {
     let begun = tokio::select! {
-        begun = parts.ledger.begin(record.started(), claim.clone()) => begun,
+        begun = engine.ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_undoing()),
     };
     settle(begun.map_err(unavailable)?, claim, record)
 }
 
-fn settle(begun: Begun, claim: KeyClaim, record: &mut OpenRecord<'_>) -> Result<Start, ToolError> {
+fn settle(begun: Begun, claim: KeyClaim, record: &mut CallRecorder<'_>) -> Result<Start, ToolError> {
     match begun {
         Begun::Fresh => {
-            record.was_announced();
-            record.claimed(claim);
+            record.start_is_written();
+            record.claim(claim);
             Ok(Start::Run)
         }
         Begun::Finished { call_id, status } => {
-            record.replays(call_id);
+            record.work.set_replay(call_id);
             Ok(Start::Replay(Arc::unwrap_or_clone(status)))
         }
         Begun::Unknown { call_id } => Err(unknown(call_id)),
@@ -96,9 +96,9 @@ fn settle(begun: Begun, claim: KeyClaim, record: &mut OpenRecord<'_>) -> Result<
 }
 
 /// The call held its key already when its run was cut short, and still does.
-pub(in crate::pipeline) fn reclaim(tool: &Tool, call: &Call, record: &mut OpenRecord<'_>) {
+pub(in crate::pipeline) fn reclaim(tool: &Tool, call: &Call, record: &mut CallRecorder<'_>) {
     match &call.idempotency_key {
-        Some(key) if record.part().is_none() => record.claimed(claim(tool, call, key)),
+        Some(key) if record.subject.part().is_none() => record.claim(claim(tool, call, key)),
         Some(_) | None => record.must_survive(),
     }
 }

@@ -4,30 +4,33 @@ use std::sync::Arc;
 
 use helve_core::{BoxFuture, CallId, ErrorCode, ToolError};
 
-use super::super::record::OpenRecord;
+use super::super::record::Subject;
 use super::super::resolve::ResolvedCall;
 use super::{ConditionalCall, ReadyCall};
 use crate::conditions::{Asked, ConditionReport, evaluate};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
+/// Checks the preconditions. Returns the call with those that do not hold and that it can do without.
 pub(in crate::pipeline) async fn check(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     conditional: ConditionalCall,
-    record: &mut OpenRecord<'_>,
-) -> Result<ReadyCall, ToolError> {
+    subject: &Subject<'_>,
+) -> Result<(ReadyCall, Vec<String>), ToolError> {
+    // What the run did so far must be on disk before something that may take its time.
+    subject.settle_run().await?;
     let resolved = conditional.0;
-    let reports = reports(parts, &resolved, record.call_id()).await?;
+    let reports = reports(engine, &resolved, subject.call_id()).await?;
     let unmet: Vec<_> = reports.iter().filter(|report| !report.holds).collect();
     if unmet.iter().any(|report| report.critical) {
         return Err(refusal(&resolved, &unmet));
     }
-    record.degrade(unmet.into_iter().map(ConditionReport::line).collect());
-    Ok(ReadyCall(resolved))
+    let degraded = unmet.into_iter().map(ConditionReport::line).collect();
+    Ok((ReadyCall(resolved), degraded))
 }
 
 /// Boxed: few calls need it, and the others should not carry its size.
 fn reports<'a>(
-    parts: &'a Arc<Parts>,
+    engine: &'a Arc<Engine>,
     resolved: &'a ResolvedCall,
     call_id: CallId,
 ) -> BoxFuture<'a, Result<Vec<ConditionReport>, ToolError>> {
@@ -40,7 +43,7 @@ fn reports<'a>(
             }
         };
         tokio::select! {
-            reports = evaluate(parts, Asked { call_id, tool: &resolved.tool, call }) => Ok(reports),
+            reports = evaluate(engine, Asked { call_id, tool: &resolved.tool, call }) => Ok(reports),
             () = taken_back => Err(ToolError::new(ErrorCode::Cancelled, "the call was cancelled")),
         }
     })

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helve_core::ports::Integrations;
 use helve_core::{Call, CallId, ToolError};
 use serde_json::{Map, Value};
 
@@ -10,40 +11,41 @@ use super::super::origin::Origin;
 use super::super::prepare::fit;
 use super::super::resolve::{ResolvedCall, not_found};
 use crate::conditions::{Asked, ConditionReport, evaluate};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// All that the tool of a call needs, and whether it is so. Null stands for no arguments.
-pub(crate) async fn report(parts: &Arc<Parts>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
-    let tool = parts.registry.tool(&call.tool).ok_or_else(|| not_found(parts, &call))?;
+pub(crate) async fn report(engine: &Arc<Engine>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
+    let tool = engine.registry.tool(&call.tool).ok_or_else(|| not_found(engine, &call))?;
     let mut resolved = ResolvedCall { tool, call: Box::new(call) };
-    if let Some((denial, _)) = denial(parts, &resolved, &Origin::Outside) {
+    if let Some((denial, _)) = denial(engine, &resolved, &Origin::Outside) {
         return Err(denial);
     }
     let ResolvedCall { tool, call } = &mut resolved;
     if call.arguments.is_null() {
         call.arguments = Value::Object(Map::new());
     } else {
-        helve_core::json::check(&call.arguments, parts.settings.arguments)
+        helve_core::json::check(&call.arguments, engine.settings.arguments)
             .map_err(|error| ToolError::new(helve_core::ErrorCode::ValidationFailed, error.to_string()))?;
-        fit(parts, tool, &mut call.arguments)?;
+        fit(&engine.settings, tool, &mut call.arguments)?;
     }
-    let mut reports = integrations(parts, &resolved);
-    let asked = Asked { call_id: CallId::new(parts.clock.now()), tool: &resolved.tool, call: &resolved.call };
-    reports.extend(evaluate(parts, asked).await);
+    let mut reports = integrations(&*engine.integrations, &resolved);
+    let asked =
+        Asked { call_id: CallId::new(engine.clock.now()), tool: &resolved.tool, call: &resolved.call };
+    reports.extend(evaluate(engine, asked).await);
     Ok(reports)
 }
 
-fn integrations(parts: &Arc<Parts>, resolved: &ResolvedCall) -> Vec<ConditionReport> {
+fn integrations(integrations: &dyn Integrations, resolved: &ResolvedCall) -> Vec<ConditionReport> {
     let names = resolved.tool.definition().integrations.iter();
     names
         .map(|name| {
-            let holds = parts.integrations.connected(name, &resolved.call.caller);
+            let holds = integrations.connected(name, &resolved.call.caller);
             ConditionReport {
                 description: format!("`{name}` is connected"),
                 kind: "integration",
                 critical: true,
                 holds,
-                reason: (!holds).then(|| parts.integrations.how_to_connect(name)),
+                reason: (!holds).then(|| integrations.how_to_connect(name)),
             }
         })
         .collect()

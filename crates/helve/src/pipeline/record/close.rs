@@ -6,26 +6,26 @@ use helve_core::event::EventKind;
 use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{
-    AttachedRecord, Attempt, CutRecord, EndStatus, Ending, Entry, Facts, Finished, GateRecord, HandlerEnd,
-    Payload, VoiceRecord,
+    AttachedRecord, Attempt, CutRecord, EndStatus, Ending, Entry, Finished, GateRecord, HandlerEnd, Payload,
+    RawJson,
 };
-use helve_core::schema::redact::scrub;
-use helve_core::{Advice, CallId, ErrorCode, ErrorKind, Outcome, Stage, Stance, Status, Tool, ToolError};
+use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Status, ToolError};
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 
+use super::super::judge::gate_record;
 use super::super::origin::Origin;
-use super::{OpenRecord, State, Wait, unavailable};
+use super::{CallRecorder, Redacted, State, Wait, unavailable};
 use crate::runs::{FollowUp, Waiting, leave_dropped, step, wind_up_dropped};
 use crate::runtime::stop;
 
 /// Longest arguments that are kept of a call that never got to its tool, in bytes.
 const REFUSED_ARGUMENT_BYTES_MAX: usize = 4 << 10;
 
-impl OpenRecord<'_> {
+impl CallRecorder<'_> {
     /// Writes the record and tells the outcome.
     pub(in crate::pipeline) async fn close(&mut self, result: Result<Status, ToolError>) -> Outcome {
-        let stage = self.stage;
+        let stage = self.stopwatch.stage();
         let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
         self.enter(Stage::Record);
         self.state = State::Closed;
@@ -34,31 +34,28 @@ impl OpenRecord<'_> {
         }
         let status = self.without_refused(status);
         match self.waiting(&status) {
-            Some(waiting) if self.is_root() => return Box::pin(self.close_waiting(waiting, status)).await,
+            Some(waiting) if self.subject.is_root() => {
+                return Box::pin(self.close_waiting(waiting, status)).await;
+            }
             // It goes on when its run does.
             Some(_) => return self.outcome(status),
             None => {}
         }
-        let facts = self.facts.clone();
-        let payload = std::mem::take(&mut self.payload);
-        let attempts = std::mem::take(&mut self.attempts);
-        let (repairs, attempted) = (payload.repairs.clone(), attempts.len());
-        if let Some(trace) = &mut self.trace {
-            trace.keep(&payload, attempted);
-        }
-        let entry = self.finished_with(&status, facts, payload, attempts);
+        let (repairs, attempted) = (self.arguments.repairs.get().clone(), self.work.attempts.len());
+        self.keep_for_trace();
+        let entry = self.finished(&status);
         let written = self.write_end(entry, &status).await;
         let status = match written {
             Ok(()) => status,
             Err(error) => {
                 // Whoever recovers finds out whether the end got there after all.
-                if self.is_root() {
+                if self.subject.is_root() {
                     self.leave_run();
                 }
                 self.unrecorded(status, attempted, error)
             }
         };
-        if self.wait == Wait::Yes {
+        if self.journal.wait == Wait::Yes {
             self.enter(Stage::Record);
         }
         let mut outcome = self.outcome(status);
@@ -69,41 +66,42 @@ impl OpenRecord<'_> {
 
     /// Tells whoever listens, and whoever called.
     pub(super) fn outcome(&mut self, status: Status) -> Outcome {
-        let duration_us = self.timings.total_nanos() / 1_000;
+        let duration_us = self.stopwatch.timings().total_nanos() / 1_000;
         self.announce(&status, duration_us);
         self.tell_run(&status);
         self.tell_trace(&status);
-        let mut outcome = Outcome::new(self.facts.call_id, Arc::clone(&self.facts.tool), status);
+        let mut outcome =
+            Outcome::new(self.subject.facts.call_id, Arc::clone(&self.subject.facts.tool), status);
         outcome.duration_us = duration_us;
-        outcome.replay_of = self.replay_of;
-        outcome.effects = std::mem::take(&mut self.effects);
-        if let Some(run) = &self.run
-            && self.is_root()
+        outcome.replay_of = self.work.replay_of;
+        outcome.effects = std::mem::take(&mut self.work.effects);
+        if let Some(run) = &self.subject.run
+            && self.subject.is_root()
             && !outcome.is_success()
         {
             outcome.parts = run.reports();
         }
-        let content = self.content.take();
+        let content = self.result.attached.take();
         // What Helve refused is not handed out beside the refusal.
         outcome.content = content.filter(|_| match &outcome.status {
             Status::Done(_) => true,
             Status::Failed(error) => error.code() == ErrorCode::ExecutionFailed,
             Status::Pending(_) => false,
         });
-        outcome.context = std::mem::take(&mut self.context);
-        outcome.messages = std::mem::take(&mut self.messages);
+        outcome.context = std::mem::take(&mut self.messages.for_model).into_inner();
+        outcome.messages = std::mem::take(&mut self.messages.for_user).into_inner();
         outcome.degraded = self.all_degraded();
-        outcome.cost.clone_from(&self.cost);
+        outcome.cost.clone_from(&self.work.cost);
         outcome
     }
 
     pub(super) async fn write_end(&mut self, entry: Entry, status: &Status) -> Result<(), JournalError> {
-        let ledger = &self.parts.ledger;
-        match (&self.run, &self.origin) {
+        let ledger = &self.engine.ledger;
+        match (&self.subject.run, &self.subject.origin) {
             (Some(run), Origin::Part(part)) => {
                 let entry = match part.follow_up {
                     // Nobody outside the run knows of this end before the run's own, which is waited for.
-                    FollowUp::AtOnce => run.hold_if_alone(&part.part.path, entry),
+                    FollowUp::AtOnce => run.buffer_if_alone(&part.part.path, entry),
                     FollowUp::Unknown => Some(entry),
                 };
                 let Some(entry) = entry else { return Ok(()) };
@@ -117,22 +115,22 @@ impl OpenRecord<'_> {
                 | Origin::Approved(_)
                 | Origin::Resumed(_),
             ) => {
-                if self.wait == Wait::Yes && self.claim.is_none() {
+                if self.journal.wait == Wait::Yes && self.journal.claim.is_none() {
                     return run.commit(&**ledger, entry).await;
                 }
                 run.release(&**ledger)?;
             }
             (None, _) => {}
         }
-        match (self.claim.take(), self.wait) {
+        match (self.journal.claim.take(), self.journal.wait) {
             (Some(claim), _) => {
-                let kept = Arc::new(self.shown_status(status));
+                let kept = Arc::new(self.arguments.scrubber().status(status).into_inner());
                 ledger.finish(entry, claim, kept).await
             }
             (None, Wait::Yes) => ledger.commit(entry).await,
             // Waiting here is what keeps a flood of reads from outrunning the disk.
             (None, Wait::No) if ledger.is_behind() => {
-                self.wait = Wait::Yes;
+                self.journal.wait = Wait::Yes;
                 ledger.commit(entry).await
             }
             (None, Wait::No) => ledger.append(entry),
@@ -141,7 +139,7 @@ impl OpenRecord<'_> {
 
     /// Whether the journal has failed in the middle of the run, so that nobody may call this an end.
     pub(super) fn is_lost_with(&self, status: &Status) -> bool {
-        let Some(run) = &self.run else { return false };
+        let Some(run) = &self.subject.run else { return false };
         if let Status::Failed(error) = status
             && error.code() == ErrorCode::JournalUnavailable
             && run.stopped_by().is_none()
@@ -149,15 +147,16 @@ impl OpenRecord<'_> {
             run.refused_by(&JournalError::new(error.message()));
         }
         // Whether the run had begun is certain when all its parts have ended.
-        if self.is_root() { run.is_lost() } else { run.is_refused() }
+        if self.subject.is_root() { run.is_lost() } else { run.is_refused() }
     }
 
     /// A run that went on without its parts because the journal refused them all has not succeeded.
     pub(super) fn without_refused(&self, status: Status) -> Status {
-        let refused = self.run.as_ref().filter(|_| self.is_root()).and_then(|run| run.refused());
+        let refused =
+            self.subject.run.as_ref().filter(|_| self.subject.is_root()).and_then(|run| run.refused());
         match (status, refused) {
             (Status::Done(_), Some(error)) => {
-                let by = self.run.as_ref().and_then(|run| run.stopped_by());
+                let by = self.subject.run.as_ref().and_then(|run| run.stopped_by());
                 let error = by.map_or_else(|| unavailable(error), |by| stop::refused(&by));
                 Status::Failed(error.at(Stage::Execute))
             }
@@ -167,52 +166,54 @@ impl OpenRecord<'_> {
 
     /// The run is left as the journal has it. What is known to be done is said, in case it can be.
     pub(super) fn close_lost(&mut self, status: Status) -> Outcome {
-        let ledger = &self.parts.ledger;
+        let ledger = &self.engine.ledger;
         // What a composition came to without the parts that were refused is not what it comes to.
-        let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
-        if matches!(status, Status::Done(_)) && !self.suspended && !composed && !self.is_root() {
-            let payload = std::mem::take(&mut self.payload);
-            let attempts = std::mem::take(&mut self.attempts);
-            let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);
+        let composed = self.subject.is_composed();
+        if matches!(status, Status::Done(_))
+            && !self.work.is_suspended
+            && !composed
+            && !self.subject.is_root()
+        {
+            let entry = self.finished(&status);
             if let Err(error) = ledger.append(entry) {
-                tracing::error!(call_id = %self.facts.call_id, %error, "a part could not be recorded");
+                tracing::error!(call_id = %self.subject.facts.call_id, %error, "a part could not be recorded");
             }
         }
-        if !self.is_root() {
+        if !self.subject.is_root() {
             return self.outcome(status);
         }
-        if let Some(run) = &self.run
+        if let Some(run) = &self.subject.run
             && let Err(error) = run.release(&**ledger)
         {
             tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
         }
         self.leave_run();
-        let error = match self.run.as_ref().and_then(|run| run.stopped_by()) {
-            Some(by) => stop::left_open(&by, self.facts.call_id),
-            None => left_open(self.facts.call_id, status),
+        let error = match self.subject.run.as_ref().and_then(|run| run.stopped_by()) {
+            Some(by) => stop::left_open(&by, self.subject.facts.call_id),
+            None => left_open(self.subject.facts.call_id, status),
         };
         self.outcome(Status::Failed(error.at(Stage::Record)))
     }
 
     /// Leaves the run as it is in the ledger, for whoever recovers.
     fn leave_run(&self) {
-        if let Some(run) = &self.run {
-            self.parts.runs.leave(run.id, run.left());
+        if let Some(run) = &self.subject.run {
+            self.engine.runs.leave(run.id, run.left());
         }
     }
 
     /// The run cannot go on by itself: it stays open, and says what for.
     pub(super) async fn close_waiting(&mut self, waiting: Waiting, status: Status) -> Outcome {
-        let (run, kind) = (self.facts.call_id, waiting.step());
-        let mut step = step(self.parts.clock.now(), waiting.call_id, run, kind);
+        let (run, kind) = (self.subject.facts.call_id, waiting.step());
+        let mut step = step(self.engine.clock.now(), waiting.call_id, run, kind);
         if let Status::Failed(error) = &status {
             // Whoever is asked should know why.
-            step.payload = to_raw_value(&self.shown_error(error)).ok();
+            step.payload = to_raw_value(self.arguments.scrubber().error(error).get()).ok();
         }
         let entry = Entry::Step(step);
-        let written = match &self.run {
-            Some(run) => run.commit(&*self.parts.ledger, entry).await,
-            None => self.parts.ledger.commit(entry).await,
+        let written = match &self.subject.run {
+            Some(run) => run.commit(&*self.engine.ledger, entry).await,
+            None => self.engine.ledger.commit(entry).await,
         };
         let status = match (written, waiting.pending) {
             (Err(error), _) => {
@@ -227,248 +228,228 @@ impl OpenRecord<'_> {
 
     /// Why the call cannot end now: it has begun, and it or a part of it waits for a person.
     pub(super) fn waiting(&self, status: &Status) -> Option<Waiting> {
-        let waiting = self.run.as_ref()?.waiting()?;
-        let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
+        let waiting = self.subject.run.as_ref()?.waiting()?;
+        let composed = self.subject.is_composed();
         // Each part that was cut short asks for itself, one after the other.
         let unknown = matches!(status, Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown);
-        let undoes = self.facts.undo_of.is_some();
-        (self.announced && (composed || unknown || self.suspended || undoes || self.is_root()))
-            .then_some(waiting)
+        let undoes = self.subject.facts.undo_of.is_some();
+        (self.journal.has_start
+            && (composed || unknown || self.work.is_suspended || undoes || self.subject.is_root()))
+        .then_some(waiting)
     }
 
-    pub(super) fn finished_with(
-        &self,
-        status: &Status,
-        facts: Facts,
-        mut payload: Payload,
-        attempts: Vec<Attempt>,
-    ) -> Entry {
-        self.shorten(&mut payload, status, &attempts);
+    /// The entry that says how the call ended. It takes what was recorded with it.
+    fn finished(&mut self, status: &Status) -> Entry {
+        let attempts = std::mem::take(&mut self.work.attempts);
+        let payload = self.payload(status, &attempts);
         let error = match status {
             Status::Failed(error) => Some(error),
             Status::Done(_) | Status::Pending(_) => payload.error.as_ref(),
         };
+        let timings = *self.stopwatch.timings();
         let ending = Ending {
             status: end_status(status),
             code: error.map(ToolError::code),
             stage: error.and_then(ToolError::stage),
             approval_id: match status {
                 Status::Pending(pending) => Some(pending.approval_id),
-                Status::Failed(_) => self.refused_by,
+                Status::Failed(_) => self.gate.refused_by,
                 Status::Done(_) => None,
             },
-            replay_of: self.replay_of,
+            replay_of: self.work.replay_of,
             attempts,
-            timings: self.timings,
-            result_bytes: self.result_bytes,
-            withheld: self.result_withheld,
+            timings,
+            result_bytes: self.result.bytes,
+            withheld: self.result.is_withheld,
             degraded: self.all_degraded(),
-            effects: self.effects.clone(),
+            effects: self.work.effects.clone(),
             gate: self.gate_record(),
-            cost: self.cost.clone(),
+            cost: self.work.cost.clone(),
         };
-        if let Status::Failed(error) = status {
-            payload.error = Some(self.shown_error(error));
-        }
-        payload.voices = self.shown_voices();
-        if let Some(advice) = &mut payload.advice {
-            **advice = self.shown_advice(advice);
-        }
-        payload.attached = self.content.as_ref().map(|content| AttachedRecord {
-            bytes: content.get().len() as u64,
-            sha256: sha256_hex(content.get().as_bytes()),
-        });
+        let facts = self.subject.facts.clone();
         // Received plus elapsed: the wall clock may jump between the two, and asking it costs more.
         let elapsed =
-            jiff::SignedDuration::from_nanos(i64::try_from(self.timings.total_nanos()).unwrap_or(i64::MAX));
+            jiff::SignedDuration::from_nanos(i64::try_from(timings.total_nanos()).unwrap_or(i64::MAX));
         let at = facts.received_at.checked_add(elapsed).unwrap_or(facts.received_at);
         Entry::Finished(Box::new(Finished { at, facts, ending, payload }))
     }
 
-    /// Leaves out arguments that the start has, and keeps little of long ones.
+    /// What the call was given, was told and answered, as it is recorded. Every part of it is [`Redacted`].
+    fn payload(&mut self, status: &Status, attempts: &[Attempt]) -> Payload {
+        let scrubber = self.arguments.scrubber();
+        let error = match status {
+            Status::Failed(error) => Some(scrubber.error(error)),
+            Status::Done(_) | Status::Pending(_) => self.result.returned.take(),
+        };
+        let votes = scrubber.votes(self.gate.ballot.votes());
+        let advice = self.gate.advice.take().map(|advice| scrubber.advice(&advice));
+        let (arguments, cut) = self.shortened_arguments(status, attempts);
+        Payload {
+            arguments: arguments.map(Redacted::into_inner),
+            cut,
+            repairs: std::mem::take(&mut self.arguments.repairs).into_inner(),
+            result: self.result.shown.take().map(Redacted::into_inner),
+            attached: self.result.attached().map(|content| AttachedRecord {
+                bytes: content.get().len() as u64,
+                sha256: sha256_hex(content.get().as_bytes()),
+            }),
+            error: error.map(Redacted::into_inner),
+            votes: votes.into_inner(),
+            advice: advice.map(|advice| Box::new(advice.into_inner())),
+        }
+    }
+
+    /// The arguments without those that the start has, and of long ones only a little.
     ///
     /// A start has all of them, however long: without them a run that is cut short could not go on.
-    fn shorten(&self, payload: &mut Payload, status: &Status, attempts: &[Attempt]) {
-        if self.start_has_arguments {
-            payload.arguments = None;
-        }
-        let settings = &self.parts.settings;
+    fn shortened_arguments(
+        &mut self,
+        status: &Status,
+        attempts: &[Attempt],
+    ) -> (Option<Redacted<RawJson>>, Option<CutRecord>) {
+        let arguments = self.arguments.shown.take().filter(|_| !self.arguments.are_in_start);
+        let settings = &self.engine.settings;
         // Whoever sends what is refused should not fill the disk with it.
         let is_refused = matches!(status, Status::Failed(_)) && attempts.is_empty();
-        let bytes_max = match (is_refused, self.run.is_some()) {
+        let bytes_max = match (is_refused, self.subject.run().is_some()) {
             (true, _) => settings.journal_argument_bytes_max.min(REFUSED_ARGUMENT_BYTES_MAX),
             (false, true) => settings.journal_argument_bytes_max.max(settings.run_result_bytes_max),
             (false, false) => settings.journal_argument_bytes_max,
         };
-        if let Some(long) = payload.arguments.take_if(|arguments| arguments.get().len() > bytes_max) {
-            payload.cut = Some(CutRecord::of(long.get()));
+        match arguments {
+            Some(long) if long.get().get().len() > bytes_max => (None, Some(CutRecord::of(long.get().get()))),
+            arguments => (arguments, None),
         }
     }
 
     pub(super) fn gate_record(&self) -> Option<GateRecord> {
-        // Whoever denies does so in the middle of being heard.
-        let denied = self.voices.iter().any(|voice| voice.stance == Stance::Deny);
-        let said = if denied { Stance::Deny } else { self.gate? };
-        let by = self.voices.iter().filter(|voice| voice.stance == said).map(|voice| Arc::clone(&voice.by));
-        Some(GateRecord { said, by: by.collect() })
-    }
-
-    /// Voices that have more to say than their name. What they say may repeat what they were told.
-    fn shown_voices(&self) -> Vec<VoiceRecord> {
-        let with_words = self.voices.iter().filter(|voice| voice.reason.is_some());
-        with_words
-            .map(|voice| {
-                let mut reason = Value::from(voice.reason.clone());
-                scrub(&mut reason, &self.secrets);
-                VoiceRecord {
-                    by: Arc::clone(&voice.by),
-                    stance: voice.stance,
-                    reason: reason.as_str().map(str::to_owned),
-                }
-            })
-            .collect()
-    }
-
-    /// What the calling agent said of its call, without the call's secrets and no longer than anybody reads.
-    pub(in crate::pipeline) fn shown_advice(&self, advice: &Advice) -> Advice {
-        const REASONING_BYTES_MAX: usize = 4 << 10;
-        let mut reasoning = Value::from(advice.reasoning.clone());
-        scrub(&mut reasoning, &self.secrets);
-        let reasoning =
-            reasoning.as_str().map(|text| text[..text.floor_char_boundary(REASONING_BYTES_MAX)].to_owned());
-        let confidence = advice.confidence.filter(|confidence| confidence.is_finite());
-        Advice { action: advice.action, confidence, reasoning }
+        gate_record(self.gate.ballot.votes(), self.gate.decided)
     }
 
     /// An end that could not be recorded is not reported as a success.
     pub(super) fn unrecorded(&self, status: Status, attempted: usize, error: JournalError) -> Status {
-        tracing::error!(call_id = %self.facts.call_id, tool = %self.facts.tool, %error, "a call could not be recorded");
+        tracing::error!(call_id = %self.subject.facts.call_id, tool = %self.subject.facts.tool, %error, "a call could not be recorded");
         if matches!(&status, Status::Failed(failed) if failed.code() == ErrorCode::JournalUnavailable) {
             return status;
         }
-        let ran = attempted > 0 && self.facts.changes_world;
+        let ran = attempted > 0 && self.subject.facts.changes_world;
         Status::Failed(if ran { ran_unrecorded(error) } else { unavailable(error) }.at(Stage::Record))
     }
 
     /// The log is the only place for an error's source, and no place for secrets either.
     pub(super) fn log(&self, status: &Status, duration_us: u64) {
-        let (call_id, tool) = (self.facts.call_id, &self.facts.tool);
+        let (call_id, tool) = (self.subject.facts.call_id, &self.subject.facts.tool);
         let Status::Failed(error) = status else {
             tracing::debug!(%call_id, %tool, duration_us, "call ended");
             return;
         };
         let source = std::error::Error::source(error).map(|source| {
-            let mut text = Value::String(source.to_string());
-            scrub(&mut text, &self.secrets);
-            tracing::field::display(text)
+            // As JSON: what it says may have several lines.
+            let text = self.arguments.scrubber().text(source.to_string());
+            tracing::field::display(Value::String(text.into_inner()))
         });
-        tracing::debug!(%call_id, %tool, code = %error.code(), source, "call failed: {}", self.shown_error(error));
+        tracing::debug!(%call_id, %tool, code = %error.code(), source, "call failed: {}", self.arguments.scrubber().error(error).get());
     }
 
     pub(super) fn announce(&self, status: &Status, duration_us: u64) {
-        let call_id = self.facts.call_id;
+        let call_id = self.subject.facts.call_id;
         if tracing::enabled!(tracing::Level::DEBUG) {
             self.log(status, duration_us);
         }
-        self.parts.registry.bus().publish_of(&self.facts.caller, || match (status, &self.tool) {
-            (Status::Done(output), Some(tool)) if !output.is_failure => {
-                EventKind::Executed { call_id, tool: tool.name().clone(), duration_us }
+        self.engine.registry.bus().publish_of(&self.subject.facts.caller, || {
+            match (status, &self.subject.tool) {
+                (Status::Done(output), Some(tool)) if !output.is_failure => {
+                    EventKind::Executed { call_id, tool: tool.name().clone(), duration_us }
+                }
+                (Status::Pending(pending), Some(tool)) => EventKind::Pending {
+                    call_id,
+                    tool: tool.name().clone(),
+                    approval_id: pending.approval_id,
+                },
+                (Status::Failed(error), _) => EventKind::Failed {
+                    call_id,
+                    tool: self.subject.facts.tool.clone(),
+                    code: error.code(),
+                    duration_us,
+                    may_have_happened: error.may_have_happened() && self.work.replay_of.is_none(),
+                },
+                (Status::Done(_) | Status::Pending(_), _) => EventKind::Failed {
+                    call_id,
+                    tool: self.subject.facts.tool.clone(),
+                    code: ErrorCode::ExecutionFailed,
+                    duration_us,
+                    may_have_happened: false,
+                },
             }
-            (Status::Pending(pending), Some(tool)) => {
-                EventKind::Pending { call_id, tool: tool.name().clone(), approval_id: pending.approval_id }
-            }
-            (Status::Failed(error), _) => EventKind::Failed {
-                call_id,
-                tool: self.facts.tool.clone(),
-                code: error.code(),
-                duration_us,
-                may_have_happened: error.may_have_happened() && self.replay_of.is_none(),
-            },
-            (Status::Done(_) | Status::Pending(_), _) => EventKind::Failed {
-                call_id,
-                tool: self.facts.tool.clone(),
-                code: ErrorCode::ExecutionFailed,
-                duration_us,
-                may_have_happened: false,
-            },
         });
     }
 }
 
-impl Drop for OpenRecord<'_> {
+impl Drop for CallRecorder<'_> {
     fn drop(&mut self) {
-        if self.state == State::Closed && !self.is_root() {
+        if self.state == State::Closed && !self.subject.is_root() {
             return;
         }
         self.settle_bill();
-        let run = self.run.clone();
+        let run = self.subject.run.clone();
         if let Some(run) = &run
             && self.state == State::Open
-            && let Err(error) = run.release(&*self.parts.ledger)
+            && let Err(error) = run.release(&*self.engine.ledger)
         {
             tracing::error!(run = %run.id, %error, "what a cancelled run did could not be recorded");
         }
         if let Some(run) = &run
-            && self.is_root()
+            && self.subject.is_root()
         {
             if self.state == State::Open && run.is_lost() {
-                return leave_dropped(self.parts, run);
+                return leave_dropped(self.engine, run);
             }
             if self.leaves_parts() {
-                return wind_up_dropped(self.parts, run, &self.facts, self.payload.arguments.as_ref());
+                return wind_up_dropped(self.engine, run, &self.subject.facts, self.arguments.shown().0);
             }
-            self.parts.runs.remove(run);
+            self.engine.runs.remove(run);
         }
         if self.state == State::Closed {
             return;
         }
-        let went_away = went_away().at(self.stage);
+        let went_away = went_away().at(self.stopwatch.stage());
         self.enter(Stage::Record);
-        let mut attempts = std::mem::take(&mut self.attempts);
-        if self.stage_was_reached(Stage::Execute) && self.wait == Wait::Yes {
-            attempts.push(Attempt {
+        if self.stopwatch.has_booked(Stage::Execute) && self.journal.wait == Wait::Yes {
+            self.work.attempts.push(Attempt {
                 duration_us: 0,
                 code: Some(ErrorCode::Cancelled),
                 handler: HandlerEnd::Stopped,
                 nothing_done: false,
             });
             // Its run has to know, too.
-            self.cut_off = true;
+            self.work.is_cut_off = true;
         }
-        let repeatable = self.tool.as_ref().is_none_or(|tool| tool.definition().repeatable());
-        let in_doubt = self.cut_off && !repeatable;
+        let repeatable = self.subject.tool().is_none_or(|tool| tool.definition().repeatable());
+        let in_doubt = self.work.is_cut_off && !repeatable;
         let status = Status::Failed(if in_doubt { went_away.in_doubt() } else { went_away });
-        let payload = std::mem::take(&mut self.payload);
-        if let Some(trace) = &mut self.trace {
-            trace.keep(&payload, attempts.len());
-        }
         self.tell_trace(&status);
-        let entry = self.finished_with(&status, self.facts.clone(), payload, attempts);
-        self.announce(&status, self.timings.total_nanos() / 1_000);
+        let entry = self.finished(&status);
+        self.announce(&status, self.stopwatch.timings().total_nanos() / 1_000);
         self.tell_run(&status);
         self.write_in_background(entry, status);
     }
 }
 
-impl OpenRecord<'_> {
+impl CallRecorder<'_> {
     /// Whether it goes away in the middle of a composed run, whose parts are to be undone or listed.
     fn leaves_parts(&self) -> bool {
-        let composed = self.tool.as_ref().is_some_and(Tool::is_composed);
+        let composed = self.subject.is_composed();
         let lives = tokio::runtime::Handle::try_current().is_ok();
-        self.state == State::Open && composed && self.announced && lives
-    }
-
-    pub(super) fn stage_was_reached(&self, stage: Stage) -> bool {
-        self.timings.iter().any(|(reached, _)| reached == stage)
+        self.state == State::Open && composed && self.journal.has_start && lives
     }
 
     /// From a destructor nothing can be awaited; a key is given back by a task.
     fn write_in_background(&mut self, entry: Entry, status: Status) {
-        let call_id = self.facts.call_id;
+        let call_id = self.subject.facts.call_id;
         let lost = move |error: JournalError| tracing::error!(%call_id, %error, "a cancelled call could not be recorded");
-        match (self.claim.take(), tokio::runtime::Handle::try_current()) {
+        match (self.journal.claim.take(), tokio::runtime::Handle::try_current()) {
             (Some(claim), Ok(handle)) => {
-                let journal = Arc::clone(&self.parts.ledger);
+                let journal = Arc::clone(&self.engine.ledger);
                 handle.spawn(async move {
                     if let Err(error) = journal.finish(entry, claim, Arc::new(status)).await {
                         lost(error);
@@ -476,7 +457,7 @@ impl OpenRecord<'_> {
                 });
             }
             _ => {
-                if let Err(error) = self.parts.ledger.append(entry) {
+                if let Err(error) = self.engine.ledger.append(entry) {
                     lost(error);
                 }
             }

@@ -4,35 +4,26 @@ use std::sync::Arc;
 
 use helve_core::ports::JournalError;
 use helve_core::record::Entry;
-use helve_core::run::{EffectReport, Part, PartReport, PartState, Step, StepKind, WaitingFor};
-use helve_core::{CallId, Caller, ErrorCode, Status, Tool, ToolError};
+use helve_core::run::{PartReport, PartState, StepKind, WaitingFor};
+use helve_core::{CallId, ErrorCode, Status, Tool, ToolError};
 use tokio_util::sync::CancellationToken;
 
-use super::{OpenRecord, unavailable, unnamed};
-use crate::runs::{ActiveRun, Deed, Done, Earlier, History, Waiting, step};
+use super::{CallRecorder, Redacted, unavailable, unnamed};
+use crate::runs::{ActiveRun, Done, History, Waiting};
 
-impl OpenRecord<'_> {
-    /// Its effects go on when the run does.
-    pub(in crate::pipeline) fn suspend(&mut self) {
-        self.suspended = true;
-    }
-
-    pub(super) fn is_composed(&self) -> bool {
-        self.tool.as_ref().is_some_and(Tool::is_composed)
-    }
-
-    pub(super) fn is_root(&self) -> bool {
-        self.facts.part.is_none()
-    }
-
+impl CallRecorder<'_> {
     /// Lets the run know how this part of it ended.
     pub(super) fn tell_run(&mut self, status: &Status) {
-        let (Some(run), Some(part)) = (&self.run, &self.facts.part) else { return };
-        let call_id = self.facts.call_id;
+        let (Some(run), Some(part)) = (&self.subject.run, &self.subject.facts.part) else { return };
+        let call_id = self.subject.call_id();
         let state = match status {
             Status::Done(output) if output.is_failure => PartState::Failed,
             Status::Done(_) => PartState::Done,
-            Status::Failed(_) if self.cut_off && self.facts.changes_world && !self.is_composed() => {
+            Status::Failed(_)
+                if self.work.is_cut_off
+                    && self.subject.facts.changes_world
+                    && !self.subject.is_composed() =>
+            {
                 PartState::Unknown
             }
             Status::Failed(error) => match error.code() {
@@ -46,42 +37,33 @@ impl OpenRecord<'_> {
                 PartState::Waiting
             }
         };
-        let report =
-            PartReport { path: Arc::clone(&part.path), call_id, tool: Arc::clone(&self.facts.tool), state };
-        let deed = self.deed.take().filter(|_| stands(state)).map(Arc::new);
-        run.add(Done { run: run.id, report, deed });
-    }
-
-    /// The same call before its run was cut short.
-    pub(in crate::pipeline) fn cut_short(&self) -> Option<(CallId, &Earlier)> {
-        self.origin.cut_short()
-    }
-
-    pub(in crate::pipeline) fn run(&self) -> Option<&Arc<ActiveRun>> {
-        self.run.as_ref()
-    }
-
-    pub(in crate::pipeline) fn part(&self) -> Option<&Part> {
-        self.facts.part.as_ref()
+        let report = PartReport {
+            path: Arc::clone(&part.path),
+            call_id,
+            tool: Arc::clone(&self.subject.facts.tool),
+            state,
+        };
+        let undo_record = self.work.undo_record.take().filter(|_| stands(state)).map(Arc::new);
+        run.add(Done { run: run.id, report, undo_record });
     }
 
     /// The call is a run of its own.
     pub(in crate::pipeline) fn begin_run(&mut self, cancellation: CancellationToken, tool: &Tool) {
-        let run = Arc::new(ActiveRun::new(self.facts.call_id, cancellation, History::default()));
-        run.hide(&self.secrets);
+        let run = Arc::new(ActiveRun::new(self.subject.call_id(), cancellation, History::default()));
+        self.arguments.scrubber_mut().set_run(&run);
         if let Some(trace) = &self.trace {
             trace.is_run(&run);
         }
-        self.parts.runs.insert(&run);
-        self.run = Some(run);
+        self.engine.runs.insert(&run);
+        self.subject.run = Some(run);
         self.enter_run(tool);
     }
 
     /// From now on the call is going on in its run.
     pub(super) fn enter_run(&mut self, tool: &Tool) {
-        if let Some(run) = &self.run {
-            let path = self.facts.part.as_ref().map_or_else(unnamed, |part| Arc::clone(&part.path));
-            if self.is_root() && tool.is_composed() {
+        if let Some(run) = self.subject.run() {
+            let path = self.subject.part().map_or_else(unnamed, |part| Arc::clone(&part.path));
+            if self.subject.is_root() && tool.is_composed() {
                 run.resumes();
             }
             self.in_flight = Some(run.enter(&path, tool));
@@ -94,101 +76,54 @@ impl OpenRecord<'_> {
     pub(in crate::pipeline) async fn announce_start(&mut self, composed: bool) -> Result<(), JournalError> {
         let started = Entry::Started(self.started());
         self.must_survive();
-        self.announced = true;
-        let written = match &self.run {
-            Some(run) if composed && self.grant().is_none() => {
-                run.hold(started);
-                self.start_has_arguments = true;
+        self.journal.has_start = true;
+        let (ledger, is_granted) = (&*self.engine.ledger, self.gate.grant().is_some());
+        let written = match self.subject.run() {
+            Some(run) if composed && !is_granted => {
+                run.buffer(started);
+                self.arguments.are_in_start = true;
                 return Ok(());
             }
-            Some(run) if self.grant().is_some() => {
+            Some(run) if is_granted => {
                 // By itself: should the approval be of no use, only this start is refused.
-                run.settle(&*self.parts.ledger).await?;
-                run.commit(&*self.parts.ledger, started).await
+                run.settle(ledger).await?;
+                run.commit(ledger, started).await
             }
-            Some(run) => run.commit(&*self.parts.ledger, started).await,
-            None => self.parts.ledger.commit(started).await,
+            Some(run) => run.commit(ledger, started).await,
+            None => ledger.commit(started).await,
         };
-        self.announced = written.as_ref().err().is_none_or(|error| error.is_spent().is_none());
-        self.start_has_arguments = written.is_ok();
+        self.journal.has_start = written.as_ref().err().is_none_or(|error| error.is_spent().is_none());
+        self.arguments.are_in_start = written.is_ok();
         written
     }
 
-    pub(in crate::pipeline) fn was_announced(&mut self) {
-        (self.announced, self.start_has_arguments) = (true, true);
-        if let Some(run) = &self.run {
+    /// The ledger has the start already, because it came with the claim of an idempotency key.
+    pub(in crate::pipeline) fn start_is_written(&mut self) {
+        (self.journal.has_start, self.arguments.are_in_start) = (true, true);
+        if let Some(run) = self.subject.run() {
             run.begin();
         }
     }
 
     /// Says in the journal that the tool has answered and its effects come next, and waits for it.
-    pub(in crate::pipeline) async fn executed(&mut self) -> Result<(), ToolError> {
-        let Some(run) = self.run.clone() else { return Ok(()) };
-        if self.cut_short().is_some_and(|(_, earlier)| earlier.executed.is_some()) {
+    pub(in crate::pipeline) async fn announce_answer(&mut self) -> Result<(), ToolError> {
+        let Some(run) = self.subject.run().cloned() else { return Ok(()) };
+        if self.subject.cut_short().is_some_and(|(_, earlier)| earlier.executed.is_some()) {
             return Ok(());
         }
-        if !self.announced {
-            run.hold(Entry::Started(self.started()));
-            (self.announced, self.start_has_arguments) = (true, true);
+        if !self.journal.has_start {
+            run.buffer(Entry::Started(self.started()));
+            (self.journal.has_start, self.arguments.are_in_start) = (true, true);
         }
         self.must_survive();
-        let mut step = self.step(StepKind::Executed { withheld: self.result_withheld });
-        step.payload = self.payload.result.clone();
-        run.commit(&*self.parts.ledger, Entry::Step(step)).await.map_err(unavailable)
-    }
-
-    /// Writes what the run has held back, before something that may take its time.
-    pub(in crate::pipeline) async fn settle_run(&self) -> Result<(), ToolError> {
-        match &self.run {
-            Some(run) => run.settle(&*self.parts.ledger).await.map_err(unavailable),
-            None => Ok(()),
-        }
-    }
-
-    /// Records a step with the next entry that is waited for.
-    pub(in crate::pipeline) fn hold_step(&self, kind: StepKind) {
-        if let Some(run) = &self.run {
-            run.hold(Entry::Step(self.step(kind)));
-        }
-    }
-
-    /// Records a step in its place, without waiting.
-    pub(in crate::pipeline) fn tell_step(&self, kind: StepKind) {
-        match &self.run {
-            Some(_) => self.hold_step(kind),
-            None => self.append_step(kind),
-        }
-    }
-
-    /// Records a step without waiting.
-    pub(in crate::pipeline) fn append_step(&self, kind: StepKind) {
-        if let Err(error) = self.parts.ledger.append(Entry::Step(self.step(kind))) {
-            tracing::error!(call_id = %self.facts.call_id, %error, "a step could not be recorded");
-        }
-    }
-
-    pub(in crate::pipeline) fn caller(&self) -> &Arc<Caller> {
-        &self.facts.caller
+        let mut step = self.subject.step(StepKind::Executed { withheld: self.result.is_withheld });
+        step.payload = self.result.shown.clone().map(Redacted::into_inner);
+        run.commit(&*self.engine.ledger, Entry::Step(step)).await.map_err(unavailable)
     }
 
     /// This call undoes another one.
-    pub(in crate::pipeline) fn undoes(&mut self, run: CallId) {
-        self.facts.undo_of = Some(run);
-    }
-
-    /// What it will take to undo the call.
-    pub(in crate::pipeline) fn keep_deed(&mut self, deed: Deed) {
-        self.deed = Some(deed);
-    }
-
-    pub(in crate::pipeline) fn effects_are(&mut self, effects: Vec<EffectReport>) {
-        self.effects = effects;
-    }
-
-    /// A step of this call, now.
-    pub(in crate::pipeline) fn step(&self, kind: StepKind) -> Box<Step> {
-        let run = self.facts.part.as_ref().map_or(self.facts.call_id, |part| part.run);
-        step(self.parts.clock.now(), self.facts.call_id, run, kind)
+    pub(in crate::pipeline) fn set_undo_of(&mut self, run: CallId) {
+        self.subject.facts.undo_of = Some(run);
     }
 }
 

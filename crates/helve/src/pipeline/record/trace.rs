@@ -6,15 +6,15 @@
 use std::sync::Arc;
 
 use helve_core::ports::Tracer;
-use helve_core::record::{Payload, RawJson, Timings};
+use helve_core::record::RawJson;
 use helve_core::trace::{SpanContext, TracedCall, TracedContent};
-use helve_core::{Call, CallId, ErrorCode, Stage, Status, ToolError};
+use helve_core::{Call, ErrorCode, Stage, Status, ToolError};
 
 use super::super::origin::Origin;
 use super::close::end_status;
-use super::{OpenRecord, nanos};
+use super::{CallRecorder, Redacted, Subject};
 use crate::runs::{ActiveRun, Place};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// Longest text of arguments and of a result that a trace gets, in bytes.
 const CONTENT_BYTES_MAX: usize = 8 << 10;
@@ -34,20 +34,30 @@ struct Kept {
     attempts: usize,
 }
 
+/// What is recorded of a call, as far as a trace tells it.
+#[derive(Clone, Copy)]
+struct Recorded<'r> {
+    arguments: Option<&'r RawJson>,
+    result: Option<&'r RawJson>,
+    /// The failure that became a result.
+    returned: Option<&'r ToolError>,
+    attempts: usize,
+}
+
 impl Kept {
-    fn of(payload: &Payload, attempts: usize, tracer: &dyn Tracer) -> Self {
-        let Payload { arguments, result, error, .. } = payload;
+    fn of(recorded: Recorded<'_>, tracer: &dyn Tracer) -> Self {
         let content = tracer.wants_content().then(|| TracedContent {
-            arguments: arguments.as_ref().map(begin),
-            result: result.as_ref().map(begin),
+            arguments: recorded.arguments.map(begin),
+            result: recorded.result.map(begin),
         });
-        Self { content, returned: error.as_ref().map(blamed), attempts }
+        Self { content, returned: recorded.returned.map(blamed), attempts: recorded.attempts }
     }
 }
 
 /// The place of a call in a trace, where somebody wants to know of it.
-pub(super) fn open(parts: &Parts, call: &Call, call_id: CallId, origin: &Origin) -> Option<Box<OpenTrace>> {
-    let tracer = parts.tracer.as_ref()?;
+pub(super) fn open(engine: &Engine, call: &Call, subject: &Subject<'_>) -> Option<Box<OpenTrace>> {
+    let tracer = engine.tracer.as_ref()?;
+    let origin = subject.origin();
     let place = match origin {
         // A trace has all of a run or nothing of it.
         Origin::Part(part) => below(part.run.place()?.span),
@@ -62,7 +72,7 @@ pub(super) fn open(parts: &Parts, call: &Call, call_id: CallId, origin: &Origin)
                 // Whoever began the trace has decided.
                 Some(parent) => parent.sampled.then(|| below(parent))?,
                 None => {
-                    let span = SpanContext::of_call(call_id, new_span_id());
+                    let span = SpanContext::of_call(subject.call_id(), new_span_id());
                     tracer.samples(span.trace_id).then_some(Place { span, parent: None })?
                 }
             }
@@ -88,49 +98,50 @@ impl OpenTrace {
     pub(super) fn is_run(&self, run: &ActiveRun) {
         run.stands_at(self.place);
     }
-
-    /// Keeps of what is about to be handed to the journal what is told at the end.
-    pub(super) fn keep(&mut self, payload: &Payload, attempts: usize) {
-        self.kept = Some(Kept::of(payload, attempts, &*self.tracer));
-    }
 }
 
-impl OpenRecord<'_> {
+impl CallRecorder<'_> {
+    /// Keeps of what is about to be handed to the journal what is told at the end.
+    pub(super) fn keep_for_trace(&mut self) {
+        let recorded = Recorded {
+            arguments: self.arguments.shown.as_ref().map(Redacted::get),
+            result: self.result.shown.as_ref().map(Redacted::get),
+            returned: self.result.returned.as_ref().map(Redacted::get),
+            attempts: self.work.attempts.len(),
+        };
+        if let Some(trace) = &mut self.trace {
+            trace.kept = Some(Kept::of(recorded, &*trace.tracer));
+        }
+    }
+
     /// Tells of the call, once.
     pub(super) fn tell_trace(&mut self, status: &Status) {
+        if self.trace.as_ref().is_some_and(|trace| trace.kept.is_none()) {
+            self.keep_for_trace();
+        }
         let Some(trace) = self.trace.take() else { return };
-        let OpenTrace { tracer, place, kept } = *trace;
-        let kept = kept.unwrap_or_else(|| Kept::of(&self.payload, self.attempts.len(), &*tracer));
+        let OpenTrace { tracer, place, kept: Some(kept) } = *trace else { return };
         let (error, approval_id) = match status {
-            Status::Failed(error) => (Some(blamed(error)), self.refused_by),
+            Status::Failed(error) => (Some(blamed(error)), self.gate.refused_by),
             Status::Done(_) => (kept.returned, None),
             Status::Pending(pending) => (None, Some(pending.approval_id)),
         };
-        let used = self.grant().map(|grant| grant.approval_id);
+        let used = self.gate.grant().map(|grant| grant.approval_id);
         tracer.ended(Box::new(TracedCall {
             span: place.span,
             parent: place.parent,
-            facts: self.facts.clone(),
-            tool: self.tool.clone(),
+            facts: self.subject.facts.clone(),
+            tool: self.subject.tool().cloned(),
             status: end_status(status),
             code: error.map(|(code, _)| code),
             failed_at: error.and_then(|(_, stage)| stage),
             gate: self.gate_record(),
             approval_id: approval_id.or(used),
-            replay_of: self.replay_of,
+            replay_of: self.work.replay_of,
             attempts: kept.attempts,
-            timings: self.timings_so_far(),
+            timings: self.stopwatch.timings_so_far(),
             content: kept.content,
         }));
-    }
-
-    /// With the time since the last stage began, where it is not booked yet.
-    fn timings_so_far(&self) -> Timings {
-        let mut timings = self.timings;
-        if !self.stage_was_reached(Stage::Record) {
-            timings.add(self.stage, nanos(self.since.elapsed()));
-        }
-        timings
     }
 }
 

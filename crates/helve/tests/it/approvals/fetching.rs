@@ -1,6 +1,6 @@
 //! Coming back for what became of a question: by whose rights it runs, and what one is told.
 
-use helve::gate::{Action, PolicyRequest, Stance, Voice};
+use helve::gate::{Action, PolicyRequest, Stance, Vote};
 use helve::hook::{HookContext, HookEvent, HookFailure, HookInput, HookOutput};
 use helve::hooks::{HookSet, Matcher};
 use helve::ports::Policy;
@@ -30,9 +30,9 @@ async fn approved(runtime: &Runtime, call: Call) -> ApprovalId {
 struct Operators;
 
 impl Policy for Operators {
-    fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
+    fn rule(&self, request: &PolicyRequest<'_>) -> Vote {
         let may = request.action != Action::Call || request.caller.has_role("operator");
-        Voice::policy("operators", if may { Stance::Allow } else { Stance::Deny })
+        Vote::policy("operators", if may { Stance::Allow } else { Stance::Deny })
     }
 }
 

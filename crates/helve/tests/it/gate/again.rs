@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use helve::approvals::{Decider, Decision, Vouch};
-use helve::gate::{PolicyRequest, Stance, Voice};
+use helve::gate::{PolicyRequest, Stance, Vote};
 use helve::hook::{HookContext, HookEvent, HookFailure, HookInput, HookOutput};
 use helve::hooks::{HookSet, Matcher};
 use helve::label::{Label, LabelSet, Taint};
@@ -44,10 +44,10 @@ const ALL: [Meanwhile; 5] = [
 struct Switch(Arc<AtomicBool>);
 
 impl Policy for Switch {
-    fn rule(&self, _: &PolicyRequest<'_>) -> Voice {
+    fn rule(&self, _: &PolicyRequest<'_>) -> Vote {
         match self.0.load(Ordering::SeqCst) {
-            true => Voice::policy("none", Stance::Deny),
-            false => Voice::policy("all", Stance::Allow),
+            true => Vote::policy("none", Stance::Deny),
+            false => Vote::policy("all", Stance::Allow),
         }
     }
 }

@@ -7,7 +7,7 @@ mod policy;
 
 use std::sync::{Arc, Mutex};
 
-use helve::gate::{Stance, Voice};
+use helve::gate::{Stance, Vote};
 use helve::record::{Entry, Finished, GateRecord};
 use helve::{
     Annotations, Call, Caller, Category, Facet, Outcome, Risk, Runtime, RuntimeBuilder, Settings, Status,
@@ -103,6 +103,6 @@ fn word(outcome: &Outcome) -> &'static str {
     }
 }
 
-fn voice(policy: &str, stance: Stance) -> Voice {
-    Voice::policy(policy, stance)
+fn vote(policy: &str, stance: Stance) -> Vote {
+    Vote::policy(policy, stance)
 }

@@ -2,23 +2,23 @@
 
 use std::sync::Arc;
 
-use helve::gate::{Action, PolicyRequest, PolicyResource, Speaker, Stance, Voice};
+use helve::gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
 use helve::ports::Policy;
 use helve::{Caller, Filter};
 use serde_json::json;
 
-use super::{Bench, bot, voice, word};
+use super::{Bench, bot, vote, word};
 
 /// A policy that is a function.
 struct Says<F>(F);
 
-impl<F: Fn(&PolicyRequest<'_>) -> Voice + Send + Sync + 'static> Policy for Says<F> {
-    fn rule(&self, request: &PolicyRequest<'_>) -> Voice {
+impl<F: Fn(&PolicyRequest<'_>) -> Vote + Send + Sync + 'static> Policy for Says<F> {
+    fn rule(&self, request: &PolicyRequest<'_>) -> Vote {
         (self.0)(request)
     }
 }
 
-fn bench(says: impl Fn(&PolicyRequest<'_>) -> Voice + Send + Sync + 'static) -> Bench {
+fn bench(says: impl Fn(&PolicyRequest<'_>) -> Vote + Send + Sync + 'static) -> Bench {
     Bench::new(|builder| builder.policy(Arc::new(Says(says))))
 }
 
@@ -33,8 +33,8 @@ fn tool_of(request: &PolicyRequest<'_>) -> String {
 #[tokio::test]
 async fn what_a_policy_denies_does_not_run_and_is_recorded() {
     let bench = bench(|request| match (request.action, tool_of(request).as_str()) {
-        (Action::Call, "change") => voice("no-changes", Stance::Deny).because("not on Sundays"),
-        _ => voice("rest", Stance::Allow),
+        (Action::Call, "change") => vote("no-changes", Stance::Deny).because("not on Sundays"),
+        _ => vote("rest", Stance::Allow),
     });
     let outcome = bench.call("change", json!({})).await;
     assert_eq!(word(&outcome), "not_authorized");
@@ -42,7 +42,7 @@ async fn what_a_policy_denies_does_not_run_and_is_recorded() {
     assert!(bench.witness.ran().is_empty());
     let gate = bench.gate();
     assert_eq!((gate.said, &*gate.by[0]), (Stance::Deny, "policy no-changes"));
-    assert_eq!(bench.last().payload.voices[0].reason.as_deref(), Some("not on Sundays"));
+    assert_eq!(bench.last().payload.votes[0].reason.as_deref(), Some("not on Sundays"));
 
     assert_eq!(word(&bench.call("look", json!({})).await), "done");
     let gate = bench.gate();
@@ -54,8 +54,8 @@ async fn a_policy_sees_the_arguments_that_will_run() {
     let bench = bench(|request| {
         let to = request.arguments.and_then(|arguments| arguments.get("to")).and_then(|to| to.as_str());
         match (request.action, to) {
-            (Action::Call, Some("eve")) => voice("not-eve", Stance::Deny),
-            _ => voice("rest", Stance::Allow),
+            (Action::Call, Some("eve")) => vote("not-eve", Stance::Deny),
+            _ => vote("rest", Stance::Allow),
         }
     });
     // As models write it: the arguments in a string.
@@ -68,8 +68,8 @@ async fn a_policy_sees_the_arguments_that_will_run() {
 #[tokio::test]
 async fn who_may_not_see_a_tool_does_not_hear_of_it() {
     let bench = bench(|request| match (request.action, tool_of(request).as_str()) {
-        (Action::List, "risky") => voice("hidden", Stance::Deny),
-        _ => voice("rest", Stance::Allow),
+        (Action::List, "risky") => vote("hidden", Stance::Deny),
+        _ => vote("rest", Stance::Allow),
     });
     let names: Vec<_> = bench.runtime.tools_for(&bot(), &Filter::default());
     assert!(names.iter().all(|one| one.name().as_str() != "risky") && names.len() == 3);
@@ -83,8 +83,8 @@ async fn who_may_not_see_a_tool_does_not_hear_of_it() {
 async fn an_asking_policy_is_not_overruled_by_an_allow_rule() {
     let bench = Bench::new(|builder| {
         let policy = Says(|request: &PolicyRequest<'_>| match request.action {
-            Action::Call => voice("ask", Stance::Ask).because("somebody should look"),
-            _ => voice("rest", Stance::Allow),
+            Action::Call => vote("ask", Stance::Ask).because("somebody should look"),
+            _ => vote("rest", Stance::Allow),
         });
         builder.policy(Arc::new(policy)).permissions(super::permissions::user(json!({ "allow": ["*"] })))
     });
@@ -110,8 +110,8 @@ async fn a_policy_decides_as_a_policy_whatever_it_calls_itself() {
     let names = ["labels", "agent", "session", "risk", "trust", "policy", "hook 1 (x)", "can_use_tool", ""];
     for name in names {
         let bench = bench(move |request| match request.action {
-            Action::Call => voice(name, Stance::Deny).because("no"),
-            _ => voice("rest", Stance::Allow),
+            Action::Call => vote(name, Stance::Deny).because("no"),
+            _ => vote("rest", Stance::Allow),
         });
         let outcome = bench.call("change", json!({})).await;
         let error = outcome.error().unwrap();
@@ -120,14 +120,16 @@ async fn a_policy_decides_as_a_policy_whatever_it_calls_itself() {
         assert_eq!(error.message(), format!("denied by {}: no", by.trim_end()));
         assert_eq!(&*bench.gate().by[0], by.trim_end());
     }
-    for speaker in [Speaker::Labels, Speaker::Agent, Speaker::Session, Speaker::Person, Speaker::Hook] {
+    for source in
+        [VoteSource::Labels, VoteSource::Agent, VoteSource::Session, VoteSource::Person, VoteSource::Hook]
+    {
         let bench = bench(move |request| match request.action {
-            Action::Call => Voice::new(speaker, Stance::Deny).because("no"),
-            _ => voice("rest", Stance::Allow),
+            Action::Call => Vote::new(source, Stance::Deny).because("no"),
+            _ => vote("rest", Stance::Allow),
         });
         let outcome = bench.call("change", json!({})).await;
-        assert_eq!(word(&outcome), "not_authorized", "{speaker:?}");
-        assert_eq!(&*bench.gate().by[0], format!("policy {}", speaker.as_str()));
+        assert_eq!(word(&outcome), "not_authorized", "{source:?}");
+        assert_eq!(&*bench.gate().by[0], format!("policy {}", source.as_str()));
         assert!(bench.witness.ran().is_empty());
     }
 }

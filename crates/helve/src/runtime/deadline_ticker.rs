@@ -12,7 +12,7 @@ use std::time::Duration;
 const TICK: Duration = Duration::from_millis(500);
 
 #[derive(Default)]
-pub(crate) struct Pulse(Arc<State>);
+pub(crate) struct DeadlineTicker(Arc<State>);
 
 #[derive(Default)]
 struct State {
@@ -20,9 +20,9 @@ struct State {
     calls: AtomicU64,
 }
 
-impl Pulse {
+impl DeadlineTicker {
     /// Notes a call, and begins to tick if need be.
-    pub(crate) fn call(&self) {
+    pub(crate) fn note_call(&self) {
         self.0.calls.fetch_add(1, Ordering::Relaxed);
         if !self.0.beating.load(Ordering::Relaxed) && !self.0.beating.swap(true, Ordering::Relaxed) {
             tokio::spawn(beat(Arc::clone(&self.0)));

@@ -10,16 +10,16 @@ use helve_core::{Call, CallId, Context, ContextParts, ErrorCode, Tool, ToolError
 use serde_json::Value;
 
 use super::super::effects::guarded;
-use super::super::record::OpenRecord;
+use super::super::record::CallRecorder;
 use crate::pipeline::{self, Origin};
 use crate::runs::{Waiting, parse};
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// How much longer than its tool's time a call may take to have its effect: the way there, and clocks that differ.
 const AT_WORK_MARGIN: Duration = Duration::from_secs(2);
 
 /// Where a call goes on.
-pub(super) enum TakeUp {
+pub(super) enum Resume {
     /// At its beginning: it has not started yet.
     Start,
     /// At its beginning, though it had started: that does no harm, or did not happen.
@@ -28,42 +28,43 @@ pub(super) enum TakeUp {
     Answered(Value),
 }
 
-pub(super) async fn take_up(
-    parts: &Arc<Parts>,
+/// Finds out where a call goes on that had started when its run was cut short.
+pub(super) async fn resume(
+    engine: &Arc<Engine>,
     tool: &Tool,
     call: &Call,
     context: Context,
-    record: &mut OpenRecord<'_>,
-) -> Result<TakeUp, ToolError> {
-    let Some((call_id, earlier)) = record.cut_short() else { return Ok(TakeUp::Start) };
+    record: &mut CallRecorder<'_>,
+) -> Result<Resume, ToolError> {
+    let Some((call_id, earlier)) = record.subject.cut_short() else { return Ok(Resume::Start) };
     let (executed, settled, begun_at) = (earlier.executed.clone(), earlier.settled.clone(), earlier.begun_at);
-    record.hold_step(StepKind::Resumed);
+    record.subject.buffer_step(StepKind::Resumed);
     // Its parts know by themselves how far they have come.
     if tool.is_composed() {
-        return Ok(TakeUp::Again);
+        return Ok(Resume::Again);
     }
     let wait = |reason, message: String, what_to_do: String| {
-        if let Some(run) = record.run() {
+        if let Some(run) = record.subject.run() {
             run.wait_for(Waiting { reason, call_id, pending: None });
         }
         ToolError::new(ErrorCode::OutcomeUnknown, message).suggest(what_to_do)
     };
     let say_so = format!("find out what {call_id} did, then resume its run and say so");
     match (executed, settled) {
-        (Some((result, false)), _) => return Ok(TakeUp::Answered(result)),
+        (Some((result, false)), _) => return Ok(Resume::Answered(result)),
         (Some((_, true)), _) => {
             let message = format!("`{}` has answered, but its answer was not kept", tool.name());
             return Err(wait(WaitingFor::Cancel, message, "the run cannot go on; cancel it".to_owned()));
         }
-        (None, Some((Answer::Happened, result))) => return Ok(TakeUp::Answered(result)),
-        (None, Some((Answer::DidNotHappen, _))) => return Ok(TakeUp::Again),
-        (None, None) if tool.definition().repeatable() => return Ok(TakeUp::Again),
+        (None, Some((Answer::Happened, result))) => return Ok(Resume::Answered(result)),
+        (None, Some((Answer::DidNotHappen, _))) => return Ok(Resume::Again),
+        (None, None) if tool.definition().repeatable() => return Ok(Resume::Again),
         (None, None) => {}
     }
-    match recall(parts, tool, &call.arguments, context).await {
-        Ok(Recalled::Happened(result)) => Ok(TakeUp::Answered(result)),
-        Ok(Recalled::WillNotHappen) => Ok(TakeUp::Again),
-        Ok(Recalled::DidNotHappen) if may_be_at_work(parts, tool, begun_at).is_none() => Ok(TakeUp::Again),
+    match recall(engine, tool, &call.arguments, context).await {
+        Ok(Recalled::Happened(result)) => Ok(Resume::Answered(result)),
+        Ok(Recalled::WillNotHappen) => Ok(Resume::Again),
+        Ok(Recalled::DidNotHappen) if may_be_at_work(engine, tool, begun_at).is_none() => Ok(Resume::Again),
         Ok(Recalled::DidNotHappen) => {
             let message = format!(
                 "`{}` was cut short and had no effect so far, but the other side may be at work on it still",
@@ -89,58 +90,58 @@ pub(super) async fn take_up(
 /// How much longer somebody may be at work on a call whose process has gone. The other side does not know of that:
 /// for as long as the call was allowed to take, "it did not happen" may only mean "not yet".
 pub(crate) fn may_be_at_work(
-    parts: &Parts,
+    engine: &Engine,
     tool: &Tool,
     begun_at: Option<jiff::Timestamp>,
 ) -> Option<Duration> {
-    let allowed = super::time_allowed(parts, tool) + AT_WORK_MARGIN;
+    let allowed = super::time_allowed(&engine.settings, tool) + AT_WORK_MARGIN;
     // A clock that was set back tells nothing, so that all of the time is waited for.
-    let since = begun_at.map(|begun_at| parts.clock.now().duration_since(begun_at));
+    let since = begun_at.map(|begun_at| engine.clock.now().duration_since(begun_at));
     let since = since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
     allowed.checked_sub(since).filter(|left| !left.is_zero())
 }
 
 /// Asks the tool, or another one, what became of the call.
 pub(super) async fn recall(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     arguments: &Value,
     context: Context,
 ) -> Result<Recalled, ToolError> {
     if let Some(handler) = tool.recall_handler() {
-        return guarded(parts, handler.recall(arguments.clone(), context)).await;
+        return guarded(&engine.settings, handler.recall(arguments.clone(), context)).await;
     }
     let Some(declared) = &tool.definition().recall else { return Ok(Recalled::Unknown) };
     let key = context.idempotency_key().map_or(Value::Null, Value::from);
     let scope = Scope::new().with("arguments", arguments).with("key", &key);
-    ask(parts, declared, &scope, &context).await
+    ask(engine, declared, &scope, &context).await
 }
 
 /// Asks what became of a call that was cut short and will not go on.
 pub(crate) async fn recall_started(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     tool: &Tool,
     call_id: CallId,
     started: &Started,
 ) -> Result<Recalled, ToolError> {
-    let (facts, deadline) = (&started.facts, std::time::Instant::now() + parts.settings.timeout_default);
+    let (facts, deadline) = (&started.facts, std::time::Instant::now() + engine.settings.timeout_default);
     let context = ContextParts {
         idempotency_key: facts.idempotency_key.clone(),
         part: facts.part.clone(),
-        host: Some(Arc::clone(parts) as _),
+        host: Some(Arc::clone(engine) as _),
         ..ContextParts::new(call_id, tool.name().clone(), Arc::clone(&facts.caller), deadline)
     };
-    recall(parts, tool, &parse(&started.arguments), context.into()).await
+    recall(engine, tool, &parse(&started.arguments), context.into()).await
 }
 
 async fn ask(
-    parts: &Arc<Parts>,
+    engine: &Arc<Engine>,
     recall: &Recall,
     scope: &Scope<'_>,
     context: &Context,
 ) -> Result<Recalled, ToolError> {
     let wrong = |error: helve_core::expression::ExpressionError| ToolError::failed(error.to_string());
-    if parts.registry.tool(&recall.tool).is_some_and(|tool| tool.definition().changes_world()) {
+    if engine.registry.tool(&recall.tool).is_some_and(|tool| tool.definition().changes_world()) {
         return Err(ToolError::failed(format!("`{}` may change the world, so it is not asked", recall.tool)));
     }
     let arguments = recall.arguments.render(scope).map_err(wrong)?;
@@ -148,7 +149,7 @@ async fn ask(
         .by(Arc::clone(context.caller()))
         .correlation_id(context.run().to_string());
     // No part of the run: what it says now is not what it will say after the next crash.
-    let answer = Box::pin(pipeline::run(parts, Box::new(question), Origin::Outside)).await.into_result()?;
+    let answer = Box::pin(pipeline::run(engine, Box::new(question), Origin::Outside)).await.into_result()?;
     let scope = scope.clone().with("answer", &answer);
     if !recall.happened.holds(&scope).map_err(wrong)? {
         return Ok(Recalled::DidNotHappen);

@@ -9,44 +9,44 @@ use tokio::time::Instant;
 
 use super::here::Left;
 use super::recover::RunError;
-use crate::runtime::Parts;
+use crate::runtime::Engine;
 
 /// A run that this process holds and is not at yet. Should whoever takes it up go away before, or the ledger
 /// fail, it is left for the next one: else it would be nobody's until this process ends.
-pub(super) struct Held {
-    parts: Option<Arc<Parts>>,
+pub(super) struct ClaimedRun {
+    engine: Option<Arc<Engine>>,
     run: CallId,
     left: Left,
 }
 
-impl Held {
+impl ClaimedRun {
     /// Takes one that was left, whoever left it. `asked`: because somebody wants it to go on.
-    pub(super) async fn take(parts: &Arc<Parts>, run: CallId, asked: bool) -> Result<Self, RunError> {
-        if parts.stop.has_begun() {
+    pub(super) async fn take(engine: &Arc<Engine>, run: CallId, asked: bool) -> Result<Self, RunError> {
+        if engine.stop.has_begun() {
             return Err(RunError::Stopping(run));
         }
-        let parts = Arc::clone(parts);
+        let engine = Arc::clone(engine);
         // In a task of its own: once the ledger was asked, the run may be ours, whoever waits for the answer.
         let taken = tokio::spawn(async move {
-            let _taking = parts.runs.begin_taking(run).ok_or(RunError::Busy(run))?;
+            let _taking = engine.runs.begin_taking(run).ok_or(RunError::Busy(run))?;
             // Looked at before the ledger is asked: only what was left by then has said all that it had to.
-            let mark = parts.runs.mark(run);
+            let mark = engine.runs.mark(run);
             // Asked in any case: that the run waits for a person may have been written after it was left, and
             // then whoever comes first has it.
-            let adoption = parts.ledger.adopt(run).await?;
+            let adoption = engine.ledger.adopt(run).await?;
             match (adoption, mark) {
                 (Adoption::Adopted, _) | (Adoption::Ours, Some(_)) => {}
                 (Adoption::Ours, None) | (Adoption::Busy, _) => return Err(RunError::Busy(run)),
-                (Adoption::NotOpen, _) => return Err(not_open(&parts, run).await),
+                (Adoption::NotOpen, _) => return Err(not_open(&engine, run).await),
             }
-            parts.runs.forget(run);
+            engine.runs.forget(run);
             let before = mark.map(|mark| mark.left).unwrap_or_default();
             let left = Left {
                 asked: asked || before.asked,
                 tries: before.tries.saturating_add(1),
                 not_before: None,
             };
-            Ok(Self { parts: Some(Arc::clone(&parts)), run, left })
+            Ok(Self { engine: Some(Arc::clone(&engine)), run, left })
         });
         taken.await.unwrap_or_else(|_| Err(JournalError::new("taking over a run broke off").into()))
     }
@@ -68,22 +68,22 @@ impl Held {
 
     /// This process is at it from now on. How it is left, should it have to be.
     pub(super) fn begins(mut self) -> (CallId, Left) {
-        self.parts = None;
+        self.engine = None;
         (self.run, self.left)
     }
 }
 
-impl Drop for Held {
+impl Drop for ClaimedRun {
     fn drop(&mut self) {
-        if let Some(parts) = &self.parts {
+        if let Some(parts) = &self.engine {
             parts.runs.leave(self.run, self.left);
         }
     }
 }
 
 /// Why a run cannot be taken: it has ended, or never was.
-pub(super) async fn not_open(parts: &Parts, run: CallId) -> RunError {
-    match parts.ledger.history(run).await {
+pub(super) async fn not_open(engine: &Engine, run: CallId) -> RunError {
+    match engine.ledger.history(run).await {
         Ok(entries) if entries.is_empty() => RunError::NotFound(run),
         Ok(_) => RunError::Ended(run),
         Err(error) => RunError::Journal(error),
