@@ -150,6 +150,23 @@ async fn a_refused_mail_reached_nobody_and_may_be_sent_again_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_key_of_a_refused_mail_sends_no_other_mail() {
+    let (world, server) = World::connected().await;
+    let tool = tool(&world, "send_email");
+    let context = context(&tool);
+    server.set(Submits::Refuses { temporary: true });
+    assert!(tool.handler().call(letter(), context.clone()).await.is_err());
+    server.set(Submits::Takes);
+    let mut other = letter();
+    other["to"] = json!(["grace@example.org"]);
+    let error = tool.handler().call(other, context.clone()).await.unwrap_err();
+    assert!(error.did_nothing() && error.message().contains("use a new key"), "{error:?}");
+    assert_eq!(server.handed(), 1);
+    tool.handler().call(letter(), context).await.unwrap();
+    assert_eq!(server.handed(), 2);
+}
+
+#[tokio::test]
 async fn a_send_that_is_cut_off_while_it_is_handed_over_is_unknown() {
     let (world, server) = World::connected().await;
     server.set(Submits::Hangs);

@@ -137,11 +137,16 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
 
 async fn answer(desk: &Desk, input: Input, context: &Context) -> Result<Sent, ToolError> {
     let row = match outgoing::stored(desk, context).await? {
-        Some(row) => row,
-        None => {
+        Some(row) if !outgoing::may_go_out(&row) => row,
+        stored => {
             let plan = ready(desk, input).await?;
             context.still_approved(&plan.fingerprint())?;
-            outgoing::store_plan(desk, &plan, context).await?
+            let row = match stored {
+                Some(row) => row,
+                None => outgoing::store_plan(desk, &plan, context).await?,
+            };
+            outgoing::check_same(&row, &plan)?;
+            row
         }
     };
     // An earlier attempt stored what was approved then.
