@@ -281,3 +281,18 @@ fn filled(arguments: &Value, mail: &str, draft: &Value) -> Value {
     let text = text.replace("v-9c2e77d01b5a4f60", draft["version"].as_str().unwrap());
     serde_json::from_str(&text).unwrap()
 }
+
+#[tokio::test]
+async fn a_draft_stays_in_its_account() {
+    let (world, server) = World::connected().await;
+    let other = world.connect("other", None).await;
+    let new = json!({ "to": ["ada@example.org"], "subject": "one", "body": "first", "account": "work" });
+    let made = world.ok("draft_email", new).await;
+    for change in [json!({ "body": "second" }), json!({ "delete": true })] {
+        let mut input = json!({ "draft": made["id"], "account": "other" });
+        input.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let (_, message) = world.fails("draft_email", input).await;
+        assert!(message.contains("the account `work`"), "{message}");
+    }
+    assert_eq!((server.in_folder("Drafts").len(), other.in_folder("Drafts").len()), (1, 0));
+}

@@ -78,6 +78,9 @@ impl Plan {
             Some(id) => Some(earlier(desk, id, wanted.version.as_deref()).await?),
             None => None,
         };
+        if let Some(draft) = &draft {
+            check_account(draft, wanted.account.as_deref())?;
+        }
         let original = match wanted.reply_to.as_ref().or(wanted.forward.as_ref()) {
             Some(id) => Some(original(desk, id, wanted).await?),
             None => None,
@@ -180,6 +183,17 @@ pub(super) async fn earlier(desk: &Desk, id: &str, version: Option<&str>) -> Res
                 .nothing_done())
         }
         _ => Ok(draft),
+    }
+}
+
+/// A draft stays in its account: elsewhere its key is that of another mail.
+pub(super) fn check_account(draft: &Found, account: Option<&str>) -> Result<(), ToolError> {
+    match account {
+        Some(account) if account != draft.account.id => {
+            let message = format!("the draft is of the account `{}`, and stays there", draft.account.id);
+            Err(wrong("account", message).suggest("leave `account` out, or write a new draft without `draft`"))
+        }
+        _ => Ok(()),
     }
 }
 
