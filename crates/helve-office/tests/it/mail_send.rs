@@ -46,7 +46,7 @@ async fn what_a_person_saw_goes_out_once_with_a_copy_and_without_bcc() {
     assert_eq!(
         preview,
         "From: Me Myself <me@example.org>\nTo: Ada <ada@example.org>\nCc: bob@example.org\nBcc: eve@example.com\n\
-         Subject: Running late\n\nHi,\n\nI'll be late.\n"
+         Subject: Running late\n\n Hi,\n \n I'll be late.\n"
     );
     let answer = outcome.into_result().unwrap();
     assert_eq!(answer["status"], "sent");
@@ -167,6 +167,20 @@ async fn a_key_of_a_refused_mail_sends_no_other_mail() {
 }
 
 #[tokio::test]
+async fn a_mail_that_cannot_be_shown_whole_is_refused() {
+    let (world, server) = World::connected().await;
+    let mut long = letter();
+    long["body"] = json!("+ a line\n".repeat(3_000));
+    let (preview, outcome) = world.send(long.clone()).await;
+    assert!(outcome.is_success(), "{outcome:?}");
+    assert!(preview.ends_with("\n + a line\n") && !preview.contains("\n+"));
+    long["html"] = json!("<p>b</p>\n".repeat(4_000));
+    let (_, message) = world.fails("send_email", long).await;
+    assert!(message.contains("attach it as a file"), "{message}");
+    assert_eq!(server.handed(), 1);
+}
+
+#[tokio::test]
 async fn a_send_that_is_cut_off_while_it_is_handed_over_is_unknown() {
     let (world, server) = World::connected().await;
     server.set(Submits::Hangs);
@@ -228,7 +242,7 @@ async fn a_draft_goes_out_as_it_was_seen_and_is_gone_then() {
         .ok("draft_email", json!({ "to": ["ada@example.org"], "bcc": ["eve@example.org"], "subject": "one", "body": "first" }))
         .await;
     let (preview, outcome) = world.send(json!({ "draft": draft["id"], "version": draft["version"] })).await;
-    assert!(preview.contains("Bcc: eve@example.org") && preview.contains("\n\nfirst"), "{preview}");
+    assert!(preview.contains("Bcc: eve@example.org") && preview.contains("\n\n first"), "{preview}");
     assert!(outcome.is_success(), "{outcome:?}");
     assert!(server.in_folder("Drafts").is_empty());
     let handed = server.handed.lock().unwrap().clone();

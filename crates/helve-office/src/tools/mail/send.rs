@@ -164,6 +164,7 @@ async fn ready(desk: &Desk, input: Input) -> Result<Plan, ToolError> {
         return Err(wrong("body", "body is empty; give at least one character"));
     }
     check_domains(desk, recipients)?;
+    plan.check_shown()?;
     Ok(plan)
 }
 
