@@ -296,3 +296,21 @@ async fn a_draft_stays_in_its_account() {
     }
     assert_eq!((server.in_folder("Drafts").len(), other.in_folder("Drafts").len()), (1, 0));
 }
+
+#[tokio::test]
+async fn text_and_html_of_a_changed_draft_say_the_same() {
+    let world = World::new();
+    world.put("Inbox", &mail(1, "plan", "Ann <ann@example.org>", "first line")).await;
+    let id = world.found(json!({ "query": "plan" })).await.remove(0);
+    let draft = world.ok("draft_email", json!({ "body": "old words", "html": "<p>old words</p>" })).await;
+    let (_, message) =
+        world.fails("draft_email", json!({ "draft": draft["id"], "html": "<p>other</p>" })).await;
+    assert!(message.contains("`body`"), "{message}");
+    let input = json!({ "draft": draft["id"], "reply_to": id, "body": "new words" });
+    let reply = world.ok("draft_email", input).await;
+    let row = world.office.db().mail_by_message_id("local", reply["message_id"].as_str().unwrap()).await;
+    let row = row.unwrap().unwrap();
+    let bytes = world.office.db().raw_mail(row.collection, &row.key).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("new words") && !text.contains("old words"), "{text}");
+}

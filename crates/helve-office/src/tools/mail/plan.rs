@@ -148,6 +148,10 @@ fn check_choice(wanted: &Wanted) -> Result<(), ToolError> {
     if wanted.reply_all && wanted.reply_to.is_none() {
         return Err(wrong("reply_all", "`reply_all` needs `reply_to`: the mail that is answered"));
     }
+    if wanted.html.is_some() && wanted.body.is_none() && wanted.draft.is_some() {
+        let message = "`html` alone would leave the draft's former text beside it; give `body` too";
+        return Err(wrong("html", message));
+    }
     if wanted.version.is_some() && wanted.draft.is_none() {
         return Err(wrong("version", "`version` is of a draft; give `draft` too"));
     }
@@ -246,7 +250,9 @@ impl Parts {
     /// What an answer to a mail, or a forward of it, has by itself.
     fn answer(&mut self, original: &Found, wanted: &Wanted, from: &Mailbox, desk: &Desk) {
         let (mail, zone) = (&original.mail, &desk.office.settings().zone);
-        let said = wanted.body.as_deref().unwrap_or(&self.text).to_owned();
+        let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
+        let mut said = wanted.body.as_deref().unwrap_or(&self.text).to_owned();
+        said.retain(is_text);
         if wanted.forward.is_some() {
             self.subject = reply::forward_subject(&mail.subject);
             self.text = reply::forwarded(&said, mail, zone, QUOTE_BYTES_MAX);
@@ -261,13 +267,11 @@ impl Parts {
             self.text = reply::quoted(&said, mail, zone, QUOTE_BYTES_MAX);
             self.thread = reply::thread(mail);
         }
-        if let Some(html) = &wanted.html {
-            // The other version has the same below what is said.
-            let quote = self.text.strip_prefix(said.trim_end()).unwrap_or_default();
-            self.html = Some(format!("{html}\n{}", reply::as_html(quote)));
-        }
         // A stranger's mail may hold what no text has.
-        self.text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t' | '\r'));
+        self.text.retain(is_text);
+        // The other version has the same below what is said. HTML of a former draft would say something else.
+        let quote = self.text.strip_prefix(said.trim_end()).unwrap_or_default();
+        self.html = wanted.html.as_ref().map(|html| format!("{html}\n{}", reply::as_html(quote)));
     }
 
     /// What the caller says goes before what is there.
