@@ -263,3 +263,23 @@ async fn a_server_without_extensions_is_compared_flag_by_flag() {
     assert_eq!(third.flags, [("1-5".to_owned(), Flags { seen: true, flagged: true, ..Flags::default() })]);
     assert_eq!(third.gone, ["1-3"]);
 }
+
+#[tokio::test]
+async fn mails_that_a_busy_server_does_not_hand_out_are_asked_for_again() {
+    for code in ["UNAVAILABLE", "INUSE", "LIMIT"] {
+        let busy = format!("h7 NO [{code}] not now\r\n");
+        let says: Vec<&[u8]> = vec![
+            b"* OK hi\r\n",
+            b"* CAPABILITY IMAP4rev1\r\nh1 OK\r\n",
+            b"h2 OK\r\n",
+            b"* CAPABILITY IMAP4rev1\r\nh3 OK\r\n",
+            b"* 1 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\n* OK [UIDNEXT 6] x\r\nh4 OK\r\n",
+            b"* SEARCH 5\r\nh5 OK\r\n",
+            b"* 1 FETCH (UID 5 FLAGS () INTERNALDATE \"17-Jul-1996 02:44:25 -0700\" RFC822.SIZE 3)\r\nh6 OK\r\n",
+            busy.as_bytes(),
+        ];
+        let (account, _heard) = plain(says).await;
+        let fault = account.changes("INBOX", None).await.unwrap_err();
+        assert!(matches!(fault, Fault::Unreachable(_)), "{code}: {fault:?}");
+    }
+}

@@ -101,8 +101,10 @@ impl Desk {
         let mail = read.map_err(ended)?.map_err(|error| {
             ToolError::unrecoverable("UNREADABLE", format!("the mail cannot be read: {error}")).nothing_done()
         })?;
-        // A server that numbers its mails anew has another one under this key.
-        match row.message_id.as_deref() == mail.message_id.as_ref().map(MessageId::as_str) {
+        // A server that numbers its mails anew has another one under this key. A row without an id may be of a mail
+        // whose beginning could not be read.
+        let now = mail.message_id.as_ref().map(MessageId::as_str);
+        match row.message_id.as_deref().is_none_or(|known| now == Some(known)) {
             true => Ok((bytes, mail)),
             false => Err(not_there()),
         }
