@@ -83,6 +83,8 @@ async fn the_same_key_twice_is_one_mail() {
     let two = tool.handler().call(letter(), context).await.unwrap();
     assert_eq!(one, two);
     assert_eq!(server.handed(), 2);
+    let row = world.office.db().outgoing("local", "k-1").await.unwrap().unwrap();
+    assert_eq!(row.said.as_deref(), Some("250 queued"));
     assert_eq!(server.in_folder("Sent Items").len(), 2);
 }
 

@@ -132,7 +132,8 @@ impl OfficeDb {
         .await
     }
 
-    /// Says what became of a mail that was handed over. What is known to be sent stays so.
+    /// Says what became of a mail that was handed over. What is known to be sent stays so, and so does what the server
+    /// said where `said` is empty.
     pub async fn end_sending(
         &self,
         id: i64,
@@ -143,7 +144,7 @@ impl OfficeDb {
     ) -> Result<(), OfficeError> {
         self.write(move |db| {
             db.execute(
-                "UPDATE outbox SET state = ?2, said = ?3, answer = coalesce(?4, answer), changed_at = ?5
+                "UPDATE outbox SET state = ?2, said = coalesce(nullif(?3, ''), said), answer = coalesce(?4, answer), changed_at = ?5
                  WHERE id = ?1 AND state IN ('sending', 'unknown', ?2)",
                 params![id, state.as_str(), said, answer, now.as_microsecond()],
             )?;

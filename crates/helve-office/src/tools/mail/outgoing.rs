@@ -236,7 +236,7 @@ async fn finish(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
     };
     let answer = serde_json::to_string(&sent).ok();
     // That it was sent is on disk already; without the answer it is made anew when somebody asks.
-    let _ = note(desk, row, OutboxState::Sent, row.said.clone().unwrap_or_default(), answer).await;
+    let _ = note(desk, row, OutboxState::Sent, String::new(), answer).await;
     Ok(sent)
 }
 
