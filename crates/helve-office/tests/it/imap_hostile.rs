@@ -1,15 +1,16 @@
 //! Servers and networks that mean harm or stop answering, and text that wants to be a command.
 
+use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use helve_office::account::{Fault, Flags, MailStore as _};
 use helve_office::imap::ImapAccount;
 use helve_office::text::{MessageId, SearchWords};
-use helve_office::wire::{Security, Server};
+use helve_office::wire::{Login, Security, Server};
 use helve_testkit::OfficeServers;
 
-use super::mail_servers::{Other, SHORT, Stalling, Then, account, mail, password, scripted, server};
+use super::mail_servers::{OneToken, Other, SHORT, Stalling, Then, account, mail, password, scripted, server};
 
 #[tokio::test]
 async fn text_never_becomes_a_command() {
@@ -282,4 +283,22 @@ async fn mails_that_a_busy_server_does_not_hand_out_are_asked_for_again() {
         let fault = account.changes("INBOX", None).await.unwrap_err();
         assert!(matches!(fault, Fault::Unreachable(_)), "{code}: {fault:?}");
     }
+}
+
+#[tokio::test]
+async fn a_kept_password_logs_in_on_a_server_that_has_only_login() {
+    let says = [
+        &b"* OK hi\r\n"[..],
+        b"* CAPABILITY IMAP4rev1\r\nh1 OK\r\n",
+        b"h2 OK\r\n",
+        b"* CAPABILITY IMAP4rev1\r\nh3 OK\r\n",
+        b"* LIST () \"/\" INBOX\r\nh4 OK\r\n",
+    ];
+    let (port, heard) = scripted(says.into_iter().map(<[u8]>::to_vec).collect()).await;
+    let server = Server::new("127.0.0.1", port, Security::PlainOnThisMachine);
+    let login = Login::Kept { user: "alice".to_owned(), password: Arc::new(OneToken("kept-pw")) };
+    let account = ImapAccount::new(server, login).with_timeouts(SHORT);
+    let _ = account.folders().await;
+    drop(account);
+    assert!(heard.await.unwrap().contains("h2 LOGIN \"alice\" \"kept-pw\"\r\n"));
 }
