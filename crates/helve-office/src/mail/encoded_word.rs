@@ -41,7 +41,9 @@ pub(super) fn encode_mailboxes(mailboxes: &[Mailbox]) -> String {
 
 fn encode_mailbox(mailbox: &Mailbox) -> String {
     match mailbox.name() {
-        Some(name) if !name.is_ascii() || looks_encoded(name) => format!("{}\r\n <{}>", encode(name), mailbox.address()),
+        Some(name) if !name.is_ascii() || looks_encoded(name) => {
+            format!("{}\r\n <{}>", encode(name), mailbox.address())
+        }
         Some(_) | None => mailbox.to_string(),
     }
 }
@@ -54,7 +56,9 @@ mod tests {
     #[test]
     fn what_reads_as_an_encoded_word_is_encoded_itself() {
         let evil = "=?utf-8?B?UGF5IEV2ZQ==?=";
-        assert!(needs_encoding(evil) && needs_encoding(&format!("Lunch {evil}")) && !needs_encoding("Lunch?"));
+        assert!(
+            needs_encoding(evil) && needs_encoding(&format!("Lunch {evil}")) && !needs_encoding("Lunch?")
+        );
         assert!(!encode(evil).contains("UGF5IEV2ZQ"));
         let mailbox = Mailbox::new(Some(evil), Address::new("ada@example.org").unwrap()).unwrap();
         assert!(!encode_mailboxes(&[mailbox]).contains("UGF5IEV2ZQ"));

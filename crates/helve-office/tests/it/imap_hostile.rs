@@ -10,7 +10,9 @@ use helve_office::text::{MessageId, SearchWords};
 use helve_office::wire::{Login, Security, Server};
 use helve_testkit::OfficeServers;
 
-use super::mail_servers::{OneToken, Other, SHORT, Stalling, Then, account, mail, password, scripted, server};
+use super::mail_servers::{
+    OneToken, Other, SHORT, Stalling, Then, account, mail, password, scripted, server,
+};
 
 #[tokio::test]
 async fn text_never_becomes_a_command() {

@@ -195,7 +195,8 @@ pub(super) fn check_account(draft: &Found, account: Option<&str>) -> Result<(), 
     match account {
         Some(account) if account != draft.account.id => {
             let message = format!("the draft is of the account `{}`, and stays there", draft.account.id);
-            Err(wrong("account", message).suggest("leave `account` out, or write a new draft without `draft`"))
+            Err(wrong("account", message)
+                .suggest("leave `account` out, or write a new draft without `draft`"))
         }
         _ => Ok(()),
     }
