@@ -1,7 +1,7 @@
 //! Servers and networks that mean harm or stop answering, and text that wants to be a command.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use helve_office::account::{Fault, Flags, MailStore as _};
@@ -298,7 +298,10 @@ async fn a_kept_password_logs_in_on_a_server_that_has_only_login() {
     ];
     let (port, heard) = scripted(says.into_iter().map(<[u8]>::to_vec).collect()).await;
     let server = Server::new("127.0.0.1", port, Security::PlainOnThisMachine);
-    let login = Login::Kept { user: "alice".to_owned(), password: Arc::new(OneToken("kept-pw")) };
+    let login = Login::Kept {
+        user: "alice".to_owned(),
+        password: Arc::new(OneToken("kept-pw".into(), AtomicUsize::new(0))),
+    };
     let account = ImapAccount::new(server, login).with_timeouts(SHORT);
     let _ = account.folders().await;
     drop(account);

@@ -302,7 +302,9 @@ async fn text_and_html_of_a_changed_draft_say_the_same() {
     let world = World::new();
     world.put("Inbox", &mail(1, "plan", "Ann <ann@example.org>", "first line")).await;
     let id = world.found(json!({ "query": "plan" })).await.remove(0);
-    let draft = world.ok("draft_email", json!({ "body": "old words", "html": "<p>old words</p>" })).await;
+    let draft = world
+        .ok("draft_email", json!({ "subject": "s", "body": "old words", "html": "<p>old words</p>" }))
+        .await;
     let (_, message) =
         world.fails("draft_email", json!({ "draft": draft["id"], "html": "<p>other</p>" })).await;
     assert!(message.contains("`body`"), "{message}");

@@ -173,10 +173,9 @@ impl Desk {
         if account.kind != "embedded" {
             let role =
                 FolderRole::ALL.into_iter().find(|role| folder.told.role.as_deref() == Some(role.as_str()));
-            let own = account.person.as_ref().map(Mailbox::address);
             let size = bytes.len() as u64;
             let mail = NewMail { key: key.clone(), flags, received: Timestamp::now(), size, bytes };
-            let row = Indexing { own, role }.row(&mail);
+            let row = Indexing { own: None, role }.row(&mail);
             let page = MailPage { new: vec![row], ..MailPage::default() };
             self.db().change_mails(folder.id, page).await.map_err(broken)?;
         }
