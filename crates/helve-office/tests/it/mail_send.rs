@@ -85,6 +85,7 @@ async fn the_same_key_twice_is_one_mail() {
     assert_eq!(server.handed(), 2);
     let row = world.office.db().outgoing("local", "k-1").await.unwrap().unwrap();
     assert_eq!(row.said.as_deref(), Some("250 queued"));
+    assert!(row.mail.bytes.is_empty() && row.mail.digest.len() == 64, "the copy is in Sent");
     assert_eq!(server.in_folder("Sent Items").len(), 2);
 }
 

@@ -110,7 +110,7 @@ CREATE TABLE outbox (
     digest      TEXT NOT NULL,
     sender      TEXT NOT NULL,
     recipients  TEXT NOT NULL,
-    -- The message as it goes out. Written once, never composed again.
+    -- The message as it goes out. Written once, never composed again, and emptied after it was sent.
     bytes       BLOB NOT NULL,
     -- The draft that it was made of, as JSON.
     draft       TEXT,

@@ -236,7 +236,11 @@ async fn finish(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
     };
     let answer = serde_json::to_string(&sent).ok();
     // That it was sent is on disk already; without the answer it is made anew when somebody asks.
-    let _ = note(desk, row, OutboxState::Sent, String::new(), answer).await;
+    let noted = note(desk, row, OutboxState::Sent, String::new(), answer).await;
+    if noted.is_ok() && sent.copy.is_some() {
+        // The copy is there: a second one here helps nobody.
+        let _ = desk.db().forget_bytes(row.id).await;
+    }
     Ok(sent)
 }
 
