@@ -1,5 +1,7 @@
 //! What was found, as models see it, and which of it comes first.
 
+use std::sync::PoisonError;
+
 use helve::ToolError;
 use helve_store::office::{MailQuery, MailRow, ObjectQuery, ObjectRow};
 use jiff::Timestamp;
@@ -14,7 +16,6 @@ use crate::Office;
 use crate::ical::{Component, Document};
 use crate::objects::{Kind, ObjectId, main_component};
 use crate::recurrence::{Occurrence, Range, Series, When};
-use crate::rule::Budget;
 use crate::text::cleaned;
 use crate::zones::{Moment, Zone, ZoneTable};
 
@@ -297,7 +298,9 @@ fn occurrence_near(document: &Document, uid: &str, search: &Search) -> Option<Oc
     let range = |from, to| Range { from, to, asker: search.asker.clone() };
     let (from, to) =
         (search.from.or_else(|| second(now - YEAR_S * 5))?, search.to.or_else(|| second(now + YEAR_S * 2))?);
-    let mut all = series.expand(&range(from, to), &mut Budget::new(5_000, 2_000_000)).ok()?;
+    let mut budget = search.budget.lock().unwrap_or_else(PoisonError::into_inner);
+    let expanded = budget.part(5_000, 2_000_000, |budget| series.expand(&range(from, to), budget));
+    let mut all = expanded.ok()?;
     let begins = |one: &Occurrence| one.when.instants(&search.asker).0;
     let ends = |one: &Occurrence| one.when.instants(&search.asker).1;
     all.sort_by_key(begins);
