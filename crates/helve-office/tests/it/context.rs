@@ -202,17 +202,13 @@ async fn a_stranger_with_a_contacts_name_stands_behind_the_contact() {
     let world = world(None).await;
     let known = world.results(json!({ "query": "Sarah", "entityType": "person" })).await.remove(0);
     let name = known["title"].as_str().unwrap().split(" <").next().unwrap().to_owned();
-    for folder in ["Inbox", "Trash"] {
-        let date = jiff::fmt::rfc2822::to_string(&Zoned::now()).unwrap();
-        let text = format!(
-            "From: {name} <sarah@evil.example>\r\nTo: me@example.org\r\nSubject: {folder} zebra\r\nDate: {date}\r\n\
-             Message-ID: <{folder}@evil.example>\r\n\r\nI am {name}.\r\n"
-        );
-        world.mails.append(folder, text.into(), Flags::default()).await.unwrap();
-    }
+    let date = jiff::fmt::rfc2822::to_string(&Zoned::now()).unwrap();
+    let text = format!(
+        "From: {name} <sarah@evil.example>\r\nTo: me@example.org\r\nSubject: hi\r\nDate: {date}\r\n\
+         Message-ID: <1@evil.example>\r\n\r\nI am {name}.\r\n"
+    );
+    world.mails.append("Inbox", text.into(), Flags::default()).await.unwrap();
     let people = world.results(json!({ "query": name, "entityType": "person" })).await;
     assert_eq!(people[0]["id"], known["id"], "{people:#?}");
     assert!(people.iter().any(|one| one["id"] == "sarah@evil.example"), "{people:#?}");
-    let mails = world.results(json!({ "query": "zebra", "entityType": "email" })).await;
-    assert_eq!(mails.iter().map(|one| &one["title"]).collect::<Vec<_>>(), ["Inbox zebra"]);
 }
