@@ -113,7 +113,7 @@ async fn a_message_is_never_removed_with_others_marks() {
     ];
     let (account, heard) = plain(says).await;
     let fault = account.remove("Drafts", "7-3").await.unwrap_err();
-    assert!(matches!(&fault, Fault::Refused(why) if why.contains("marked as deleted")), "{fault:?}");
+    assert!(matches!(&fault, Fault::Marked(why) if why.contains("marked as deleted")), "{fault:?}");
     drop(account);
     assert!(!heard.await.unwrap().contains("EXPUNGE"));
 }

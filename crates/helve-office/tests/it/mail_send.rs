@@ -255,6 +255,19 @@ async fn a_draft_goes_out_as_it_was_seen_and_is_gone_then() {
 }
 
 #[tokio::test]
+async fn a_sent_draft_that_is_only_marked_as_deleted_cannot_be_sent_again() {
+    let (world, server) = World::connected().await;
+    let new = json!({ "to": ["ada@example.org"], "subject": "one", "body": "first" });
+    let draft = world.ok("draft_email", new).await;
+    *server.expunges.lock().unwrap() = false;
+    let (_, outcome) = world.send(json!({ "draft": draft["id"] })).await;
+    let answer = outcome.into_result().unwrap();
+    assert!(answer["remarks"][0].as_str().unwrap().contains("only marked"), "{answer}");
+    assert_eq!(world.fails("send_email", json!({ "draft": draft["id"] })).await.0, "NOT_FOUND");
+    assert_eq!(server.handed(), 1);
+}
+
+#[tokio::test]
 async fn a_draft_that_changed_since_it_was_approved_stays() {
     let (world, server) = World::connected().await;
     let draft = world

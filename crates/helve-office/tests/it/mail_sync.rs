@@ -122,6 +122,20 @@ async fn a_mail_counts_once_for_each_of_its_people_and_only_what_the_user_sent_i
 }
 
 #[tokio::test]
+async fn what_was_thrown_away_is_not_what_the_user_knows() {
+    let (world, server) = World::connected().await;
+    server.folders.lock().unwrap().insert("Trash".to_owned(), Vec::new());
+    server.put("INBOX", &mail(1, "zebra inbox", "Ann <ann@example.org>", "y"));
+    server.put("Junk", &mail(2, "zebra junk", "Ann <ann@example.org>", "y"));
+    server.put("Trash", &mail(3, "zebra trash", "Ann <ann@example.org>", "y"));
+    sync(&world, "work").await;
+    let found = world.ok("query_context", json!({ "query": "zebra" })).await;
+    assert_eq!(texts(&found["results"], "title"), ["zebra inbox"]);
+    let found = world.ok("query_context", json!({ "query": "Ann", "entityType": "person" })).await;
+    assert_eq!(texts(&found["results"][0]["recent"], "title"), ["zebra inbox"]);
+}
+
+#[tokio::test]
 async fn ten_thousand_mails_take_seconds() {
     let world = World::new();
     let path = world.dir.path().join("big.mbox");

@@ -182,11 +182,15 @@ impl Desk {
         self.db().mail_by_key(folder.id, &key).await.map_err(broken)
     }
 
-    /// Takes a message out of its folder, there and in the index.
+    /// Takes a message out of its folder, there and in the index. One that the server can only mark as deleted goes from
+    /// the index as well: it is no draft any more that could be sent or changed.
     pub(super) async fn remove(&self, account: &Account, row: &MailRow) -> Result<(), ToolError> {
-        store(account)?.remove(&row.folder, &row.key).await.map_err(|fault| fault.for_model())?;
-        let page = MailPage { gone: vec![row.key.clone()], ..MailPage::default() };
-        self.db().change_mails(row.collection, page).await.map_err(broken).map(|_| ())
+        let removed = store(account)?.remove(&row.folder, &row.key).await;
+        if matches!(removed, Ok(()) | Err(Fault::Marked(_))) {
+            let page = MailPage { gone: vec![row.key.clone()], ..MailPage::default() };
+            self.db().change_mails(row.collection, page).await.map_err(broken)?;
+        }
+        removed.map_err(|fault| fault.for_model())
     }
 }
 
