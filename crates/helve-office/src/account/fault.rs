@@ -17,6 +17,9 @@ pub enum Fault {
     /// The server refuses, and would refuse again.
     #[error("{0}")]
     Refused(String),
+    /// A message is marked as deleted, and the server cannot take it away alone.
+    #[error("{0}")]
+    Marked(String),
     /// What was asked for is not there, or no longer.
     #[error("{0}")]
     Gone(String),
@@ -37,6 +40,7 @@ impl Fault {
             Self::Login(_) => ToolError::unrecoverable("LOGIN_REFUSED", text)
                 .suggest("ask the user to run `helve connect` again"),
             Self::Refused(_) => ToolError::unrecoverable("REFUSED", text).nothing_done(),
+            Self::Marked(_) => ToolError::unrecoverable("ONLY_MARKED", text),
             Self::Gone(_) => ToolError::recoverable("NOT_FOUND", text).nothing_done(),
             Self::Unknown(_) => ToolError::new(ErrorCode::OutcomeUnknown, text).in_doubt(),
             Self::Nonsense(_) => ToolError::unrecoverable("BAD_ANSWER", text),

@@ -191,7 +191,7 @@ impl<'a> Turn<'a> {
     /// Keeps the connection for the next, unless what happened leaves doubts about it.
     async fn finish<T>(self, result: Result<T, Fault>) -> Result<T, Fault> {
         let is_good = match &result {
-            Ok(_) | Err(Fault::Refused(_) | Fault::Gone(_)) => true,
+            Ok(_) | Err(Fault::Refused(_) | Fault::Marked(_) | Fault::Gone(_)) => true,
             Err(Fault::Unreachable(_) | Fault::Login(_) | Fault::Unknown(_) | Fault::Nonsense(_)) => false,
         };
         if is_good {

@@ -82,7 +82,7 @@ pub(super) async fn remove(session: &mut Session, uid: u32) -> Result<(), Fault>
     session.change(mark).await?.ok("the message was not removed")?;
     if !session.can("UIDPLUS") {
         // A plain EXPUNGE would remove what others only marked.
-        return Err(Fault::Refused(
+        return Err(Fault::Marked(
             "the message is marked as deleted; this server cannot remove one message alone (UIDPLUS), so it goes \
              when a mail program empties the folder"
                 .to_owned(),

@@ -120,8 +120,9 @@ impl Session {
         let offered = |name: &str| self.can(&format!("AUTH={name}"));
         let answer = match (Mechanism::choose(login, offered), login) {
             (Some(mechanism), _) => self.authenticate(login, mechanism).await?,
-            (None, Login::Password { user, password }) if !self.can("LOGINDISABLED") => {
-                let command = Command::new("LOGIN").string(user)?.string(password.expose_secret())?;
+            (None, Login::Password { .. } | Login::Kept { .. }) if !self.can("LOGINDISABLED") => {
+                let password = login.password().await?;
+                let command = Command::new("LOGIN").string(login.user())?.string(password.expose_secret())?;
                 self.run(command, ANSWER_BYTES_MAX).await?.done
             }
             (None, _) => {

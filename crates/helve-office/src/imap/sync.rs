@@ -222,6 +222,11 @@ async fn some_bodies(session: &mut Session, uids: &Uids) -> Result<HashMap<u32, 
     let command = Command::new(format!("UID FETCH {uids} (UID BODY.PEEK[]<0.{MAIL_BYTES}>)"));
     let bytes_max = (uids.len() * (MAIL_BYTES + 4096)).min(2 * PAGE_BYTES + MAIL_BYTES);
     let answer = session.run(command, usize::try_from(bytes_max).unwrap_or(usize::MAX)).await?;
+    // A server that has no time now would leave mails without a word in the index, and nobody asks for them again.
+    if ["UNAVAILABLE", "INUSE", "LIMIT"].iter().any(|name| answer.done.coded(name).is_some()) {
+        answer.ok("the messages cannot be read now")?;
+        return Ok(HashMap::new());
+    }
     let all = Fetched::all(answer.data).filter(|fetched| uids.contains(fetched.uid));
     Ok(all.filter_map(|fetched| Some((fetched.uid, fetched.bytes?))).collect())
 }

@@ -67,9 +67,20 @@ pub(super) async fn call(
     let response = server.send(ask).await?;
     if response.status.as_u16() != 200 {
         let said = problem(&response.body);
-        return Err(explain(deed, server.host(), response.status, said.as_deref()).into());
+        let fault = explain(deed, server.host(), response.status, said.as_deref());
+        return Err(after(deed, response.status.as_u16(), fault).into());
     }
     read(server, deed, method, &response.body)
+}
+
+/// A change that was sent may have been made, also where a proxy in front of the server says that it has no time, or
+/// where the answer makes no sense.
+fn after(deed: Deed, status: u16, fault: Fault) -> Fault {
+    match (deed, fault) {
+        (Deed::Changes, Fault::Nonsense(text)) => Fault::Unknown(text),
+        (Deed::Changes, Fault::Unreachable(text)) if status == 503 => Fault::Unknown(text),
+        (_, fault) => fault,
+    }
 }
 
 /// What a method answered. After a change, an answer that cannot be read leaves open whether it was made.

@@ -39,7 +39,7 @@ pub(super) async fn submit(account: &JmapAccount, envelope: &Envelope, message: 
             let temporary = matches!(kind.as_str(), "serverUnavailable" | "serverFail" | "rateLimit");
             refused(account, &kind, temporary, Vec::new())
         }
-        Err(CallFault::Fault(Fault::Unknown(text))) => Submitted::Unknown(text),
+        Err(CallFault::Fault(Fault::Unknown(text) | Fault::Nonsense(text))) => Submitted::Unknown(text),
         Err(CallFault::Fault(fault)) => not_sent(&fault),
     };
     if let (Submitted::Refused { .. }, Imported::New(id)) = (&submitted, &ready.email) {

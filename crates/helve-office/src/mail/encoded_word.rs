@@ -11,9 +11,15 @@ const BYTES_MAX: usize = 45;
 /// A word longer than this is encoded: headers are folded between words only, and a line has 998 octets at most.
 const WORD_MAX: usize = 70;
 
-/// Whether lettre would leave a line too long: it encodes what is beyond ASCII, and never splits a word of ASCII.
+/// Whether lettre would leave a line too long: it encodes what is beyond ASCII, and never splits a word of ASCII. Or
+/// whether it would leave what reads as an encoded word: then the recipient sees another text than the one that was
+/// approved.
 pub(super) fn needs_encoding(text: &str) -> bool {
-    text.split(' ').any(|word| word.len() > WORD_MAX)
+    looks_encoded(text) || text.split(' ').any(|word| word.len() > WORD_MAX)
+}
+
+fn looks_encoded(text: &str) -> bool {
+    text.contains("=?")
 }
 
 /// A text as encoded words, one a line.
@@ -35,7 +41,26 @@ pub(super) fn encode_mailboxes(mailboxes: &[Mailbox]) -> String {
 
 fn encode_mailbox(mailbox: &Mailbox) -> String {
     match mailbox.name() {
-        Some(name) if !name.is_ascii() => format!("{}\r\n <{}>", encode(name), mailbox.address()),
+        Some(name) if !name.is_ascii() || looks_encoded(name) => {
+            format!("{}\r\n <{}>", encode(name), mailbox.address())
+        }
         Some(_) | None => mailbox.to_string(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::text::Address;
+
+    #[test]
+    fn what_reads_as_an_encoded_word_is_encoded_itself() {
+        let evil = "=?utf-8?B?UGF5IEV2ZQ==?=";
+        assert!(
+            needs_encoding(evil) && needs_encoding(&format!("Lunch {evil}")) && !needs_encoding("Lunch?")
+        );
+        assert!(!encode(evil).contains("UGF5IEV2ZQ"));
+        let mailbox = Mailbox::new(Some(evil), Address::new("ada@example.org").unwrap()).unwrap();
+        assert!(!encode_mailboxes(&[mailbox]).contains("UGF5IEV2ZQ"));
     }
 }

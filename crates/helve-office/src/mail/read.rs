@@ -183,11 +183,15 @@ impl Mail {
 
     /// The bytes of an attachment, decoded, from the message that the mail was read from.
     pub fn attachment(message: &[u8], part: u32) -> Option<Vec<u8>> {
-        if message.len() > BYTES_MAX || !is_sane(message) {
-            return None;
-        }
-        let read = MessageParser::default().parse(message)?;
-        read.part(part).map(|part| part.contents().to_vec())
+        Self::contents(message, &[part]).pop().flatten()
+    }
+
+    /// The bytes of several attachments, in the order asked for, from one reading of the message.
+    pub fn contents(message: &[u8], parts: &[u32]) -> Vec<Option<Vec<u8>>> {
+        let is_readable = message.len() <= BYTES_MAX && is_sane(message);
+        let read = is_readable.then(|| MessageParser::default().parse(message)).flatten();
+        let content = |part: &u32| Some(read.as_ref()?.part(*part)?.contents().to_vec());
+        parts.iter().map(content).collect()
     }
 }
 

@@ -35,6 +35,17 @@ impl Budget {
         Self { work, occurrences, occurrences_max: occurrences }
     }
 
+    /// Lets one of several use a part of this budget, of so many occurrences and candidates at most. What it leaves is
+    /// there for the others.
+    pub(crate) fn part<T>(&mut self, occurrences: usize, work: u64, using: impl FnOnce(&mut Self) -> T) -> T {
+        let given = (self.occurrences.min(occurrences), self.work.min(work));
+        let mut part = Self::new(given.0, given.1);
+        let done = using(&mut part);
+        self.occurrences -= given.0 - part.occurrences;
+        self.work -= given.1 - part.work;
+        done
+    }
+
     pub(crate) fn work(&mut self, steps: usize) -> Result<(), OverBudget> {
         self.work = self.work.checked_sub(steps as u64).ok_or(OverBudget::Work)?;
         Ok(())
@@ -44,5 +55,21 @@ impl Budget {
         let over = OverBudget::Occurrences { max: self.occurrences_max };
         self.occurrences = self.occurrences.checked_sub(1).ok_or(over)?;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_a_budget_come_out_of_the_whole() {
+        let mut whole = Budget::new(3, 10);
+        assert!(whole.part(2, 5, |part| part.work(6)).is_err(), "more than its part");
+        assert!(whole.part(2, 5, |part| part.occurrence().and_then(|()| part.work(5))).is_ok());
+        assert!(whole.part(9, 9, |part| part.work(5)).is_ok());
+        assert!(whole.part(9, 9, |part| part.work(1)).is_err(), "nothing is left");
+        assert!(whole.part(9, 9, |part| part.occurrence().and_then(|()| part.occurrence())).is_ok());
+        assert!(whole.part(9, 9, Budget::occurrence).is_err());
     }
 }

@@ -147,7 +147,7 @@ fn never(why: &str) -> Submitted {
 pub(super) fn unsent(fault: &Fault) -> Submitted {
     let temporary = match fault {
         Fault::Unreachable(_) | Fault::Unknown(_) => true,
-        Fault::Login(_) | Fault::Refused(_) | Fault::Gone(_) | Fault::Nonsense(_) => false,
+        Fault::Login(_) | Fault::Refused(_) | Fault::Marked(_) | Fault::Gone(_) | Fault::Nonsense(_) => false,
     };
     Submitted::Refused { why: format!("{fault}; the mail was not sent"), temporary, recipients: Vec::new() }
 }

@@ -68,7 +68,7 @@ pub async fn sync_mails(
         let tell = |taken, total| {
             progress(MailProgress { folder: name.clone(), number: number + 1, of, taken, total });
         };
-        pull(db, account, store, row, &mut synced, &tell).await?;
+        pull(db, store, row, &mut synced, &tell).await?;
     }
     Ok(synced)
 }
@@ -95,7 +95,6 @@ pub(crate) async fn tell_folders(
 
 async fn pull(
     db: &OfficeDb,
-    account: &Account,
     store: &dyn MailStore,
     row: CollectionRow,
     synced: &mut MailsSynced,
@@ -107,8 +106,7 @@ async fn pull(
     for _ in 0..PAGES_MAX {
         let changes = store.changes(&row.told.href, state.as_deref()).await?;
         let (more, total, next) = (changes.more, changes.total, changes.state.clone());
-        let own = account.person.as_ref().map(|person| person.address().clone());
-        let page = read(changes, own, role).await?;
+        let page = read(changes, role).await?;
         let changed = db.change_mails(row.id, page).await.map_err(broken)?;
         synced.added += changed.added;
         synced.gone += changed.removed;
@@ -128,13 +126,9 @@ async fn pull(
 }
 
 /// Takes a page of messages apart, on a thread that may take its time.
-async fn read(
-    changes: MailChanges,
-    own: Option<Address>,
-    role: Option<FolderRole>,
-) -> Result<MailPage, Fault> {
+async fn read(changes: MailChanges, role: Option<FolderRole>) -> Result<MailPage, Fault> {
     let work = move || {
-        let indexing = Indexing { own: own.as_ref(), role };
+        let indexing = Indexing { own: None, role };
         MailPage {
             reset: changes.reset,
             new: changes.new.iter().map(|mail| indexing.row(mail)).collect(),
@@ -151,7 +145,8 @@ async fn read(
 
 /// How mails of a folder become rows.
 pub(crate) struct Indexing<'a> {
-    /// The account's own address.
+    /// The account's own address, where `From` can be believed: in what the person imports. On a server anybody may have
+    /// written it, and only the folder says who wrote a mail.
     pub(crate) own: Option<&'a Address>,
     /// What the folder is for.
     pub(crate) role: Option<FolderRole>,
@@ -164,6 +159,7 @@ impl Indexing<'_> {
             key: new.key.clone(),
             date: new.received,
             flags: marks(new.flags),
+            unsent: new.flags.draft || self.role == Some(FolderRole::Drafts),
             size: new.size,
             digest: sha256_hex(&new.bytes),
             ..NewMailRow::default()
@@ -201,7 +197,11 @@ impl Indexing<'_> {
         let is_mine = |person: &Correspondent| {
             self.own.is_some_and(|own| own.as_str().eq_ignore_ascii_case(&person.address))
         };
-        matches!(self.role, Some(FolderRole::Sent | FolderRole::Drafts)) || mail.from.iter().any(is_mine)
+        match self.role {
+            Some(FolderRole::Sent) => true,
+            Some(FolderRole::Inbox | FolderRole::Junk | FolderRole::Trash | FolderRole::Drafts) => false,
+            Some(FolderRole::Archive) | None => mail.from.iter().any(is_mine),
+        }
     }
 }
 

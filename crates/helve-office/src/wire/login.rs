@@ -125,12 +125,14 @@ impl Login {
 
     /// Name and password, each as base64.
     pub(crate) async fn words(&self) -> Result<[SecretString; 2], Fault> {
+        Ok([encoded(self.user()), encoded(checked(&self.password().await?)?)])
+    }
+
+    /// The password, looked up where it is kept elsewhere.
+    pub(crate) async fn password(&self) -> Result<SecretString, Fault> {
         match self {
-            Self::Password { user, password } => Ok([encoded(user), encoded(checked(password)?)]),
-            Self::Kept { user, password } => {
-                let password = password.token().await?;
-                Ok([encoded(user), encoded(checked(&password)?)])
-            }
+            Self::Password { password, .. } => Ok(password.clone()),
+            Self::Kept { password, .. } => password.token().await,
             Self::Token { .. } => Err(Fault::Login("the server takes no token".to_owned())),
         }
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use helve::{Call, Caller, Layer, Registry, Runtime};
+use helve_office::account::{Flags, MailStore as _};
 use helve_office::demo;
 use helve_office::embedded::{EmbeddedMails, EmbeddedObjects, EmbeddedOutbox};
 use helve_office::import::import_objects;
@@ -19,6 +20,7 @@ struct World {
     _dir: TempDir,
     runtime: Runtime,
     objects: EmbeddedObjects,
+    mails: EmbeddedMails,
 }
 
 /// The demo data in an account that is everybody's, or somebody's alone.
@@ -27,11 +29,12 @@ async fn world(owner: Option<&str>) -> World {
     let db = OfficeDb::open(&dir.path().join("office.db")).unwrap();
     let me = Mailbox::parse("Me Myself <me@example.org>").unwrap();
     let objects = EmbeddedObjects::open(&db).await.unwrap();
+    let mails = EmbeddedMails::new(&db, Some(me.address().clone()));
     let account = Account {
         id: "local".to_owned(),
         kind: "embedded".to_owned(),
         owner: owner.map(str::to_owned),
-        mails: Some(Arc::new(EmbeddedMails::new(&db, Some(me.address().clone())))),
+        mails: Some(Arc::new(mails.clone())),
         submit: Some(Arc::new(EmbeddedOutbox)),
         objects: Some(Arc::new(objects.clone())),
         person: Some(me),
@@ -43,7 +46,7 @@ async fn world(owner: Option<&str>) -> World {
     office.set_accounts([Arc::new(account)]);
     let registry = Registry::default();
     registry.register_many(Layer::BuiltIn, office_tools(&office)).unwrap();
-    World { _dir: dir, runtime: Runtime::builder().registry(registry).build(), objects }
+    World { _dir: dir, runtime: Runtime::builder().registry(registry).build(), objects, mails }
 }
 
 impl World {
@@ -192,4 +195,20 @@ fn every_office_tool_has_four_examples_at_least_and_says_when_to_use_it() {
         assert!(definition.facets.is_some(), "{}", tool.name());
         assert!(tool.warnings().is_empty(), "{}: {:?}", tool.name(), tool.warnings());
     }
+}
+
+#[tokio::test]
+async fn a_stranger_with_a_contacts_name_stands_behind_the_contact() {
+    let world = world(None).await;
+    let known = world.results(json!({ "query": "Sarah", "entityType": "person" })).await.remove(0);
+    let name = known["title"].as_str().unwrap().split(" <").next().unwrap().to_owned();
+    let date = jiff::fmt::rfc2822::to_string(&Zoned::now()).unwrap();
+    let text = format!(
+        "From: {name} <sarah@evil.example>\r\nTo: me@example.org\r\nSubject: hi\r\nDate: {date}\r\n\
+         Message-ID: <1@evil.example>\r\n\r\nI am {name}.\r\n"
+    );
+    world.mails.append("Inbox", text.into(), Flags::default()).await.unwrap();
+    let people = world.results(json!({ "query": name, "entityType": "person" })).await;
+    assert_eq!(people[0]["id"], known["id"], "{people:#?}");
+    assert!(people.iter().any(|one| one["id"] == "sarah@evil.example"), "{people:#?}");
 }

@@ -1,15 +1,18 @@
 //! Servers and networks that mean harm or stop answering, and text that wants to be a command.
 
-use std::sync::atomic::Ordering;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use helve_office::account::{Fault, Flags, MailStore as _};
 use helve_office::imap::ImapAccount;
 use helve_office::text::{MessageId, SearchWords};
-use helve_office::wire::{Security, Server};
+use helve_office::wire::{Login, Security, Server};
 use helve_testkit::OfficeServers;
 
-use super::mail_servers::{Other, SHORT, Stalling, Then, account, mail, password, scripted, server};
+use super::mail_servers::{
+    OneToken, Other, SHORT, Stalling, Then, account, mail, password, scripted, server,
+};
 
 #[tokio::test]
 async fn text_never_becomes_a_command() {
@@ -110,7 +113,7 @@ async fn a_message_is_never_removed_with_others_marks() {
     ];
     let (account, heard) = plain(says).await;
     let fault = account.remove("Drafts", "7-3").await.unwrap_err();
-    assert!(matches!(&fault, Fault::Refused(why) if why.contains("marked as deleted")), "{fault:?}");
+    assert!(matches!(&fault, Fault::Marked(why) if why.contains("marked as deleted")), "{fault:?}");
     drop(account);
     assert!(!heard.await.unwrap().contains("EXPUNGE"));
 }
@@ -262,4 +265,45 @@ async fn a_server_without_extensions_is_compared_flag_by_flag() {
     let third = account.changes("INBOX", Some(&second.state)).await.unwrap();
     assert_eq!(third.flags, [("1-5".to_owned(), Flags { seen: true, flagged: true, ..Flags::default() })]);
     assert_eq!(third.gone, ["1-3"]);
+}
+
+#[tokio::test]
+async fn mails_that_a_busy_server_does_not_hand_out_are_asked_for_again() {
+    for code in ["UNAVAILABLE", "INUSE", "LIMIT"] {
+        let busy = format!("h7 NO [{code}] not now\r\n");
+        let says: Vec<&[u8]> = vec![
+            b"* OK hi\r\n",
+            b"* CAPABILITY IMAP4rev1\r\nh1 OK\r\n",
+            b"h2 OK\r\n",
+            b"* CAPABILITY IMAP4rev1\r\nh3 OK\r\n",
+            b"* 1 EXISTS\r\n* OK [UIDVALIDITY 1] x\r\n* OK [UIDNEXT 6] x\r\nh4 OK\r\n",
+            b"* SEARCH 5\r\nh5 OK\r\n",
+            b"* 1 FETCH (UID 5 FLAGS () INTERNALDATE \"17-Jul-1996 02:44:25 -0700\" RFC822.SIZE 3)\r\nh6 OK\r\n",
+            busy.as_bytes(),
+        ];
+        let (account, _heard) = plain(says).await;
+        let fault = account.changes("INBOX", None).await.unwrap_err();
+        assert!(matches!(fault, Fault::Unreachable(_)), "{code}: {fault:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_kept_password_logs_in_on_a_server_that_has_only_login() {
+    let says = [
+        &b"* OK hi\r\n"[..],
+        b"* CAPABILITY IMAP4rev1\r\nh1 OK\r\n",
+        b"h2 OK\r\n",
+        b"* CAPABILITY IMAP4rev1\r\nh3 OK\r\n",
+        b"* LIST () \"/\" INBOX\r\nh4 OK\r\n",
+    ];
+    let (port, heard) = scripted(says.into_iter().map(<[u8]>::to_vec).collect()).await;
+    let server = Server::new("127.0.0.1", port, Security::PlainOnThisMachine);
+    let login = Login::Kept {
+        user: "alice".to_owned(),
+        password: Arc::new(OneToken("kept-pw".into(), AtomicUsize::new(0))),
+    };
+    let account = ImapAccount::new(server, login).with_timeouts(SHORT);
+    let _ = account.folders().await;
+    drop(account);
+    assert!(heard.await.unwrap().contains("h2 LOGIN \"alice\" \"kept-pw\"\r\n"));
 }

@@ -307,6 +307,9 @@ async fn answers_that_are_no_jmap_are_refused_and_a_send_is_then_in_doubt() {
 
     for (last, is_unknown) in [
         ("nonsense", true),
+        ("503 Busy", true),
+        ("204 Nothing", true),
+        ("429 Too Many", false),
         (r#"{"methodResponses":[["EmailSubmission/set",{},"0"]]}"#, true),
         (r#"{"methodResponses":[["error",{"type":"serverPartialFail"},"0"]]}"#, true),
         (r#"{"methodResponses":[["error",{"type":"serverUnavailable"},"0"]]}"#, false),
@@ -334,7 +337,10 @@ async fn answers_that_are_no_jmap_are_refused_and_a_send_is_then_in_doubt() {
                 body if body.contains("Email/import") => {
                     answer("Email/import", json!({ "created": { "m": { "id": "m" } } }))
                 }
-                body if body.contains("EmailSubmission/set") => ok(last),
+                body if body.contains("EmailSubmission/set") => match last.starts_with(char::is_numeric) {
+                    true => Reply::status(last),
+                    false => ok(last),
+                },
                 _ => answer("Email/set", json!({})),
             }
         })

@@ -281,3 +281,38 @@ fn filled(arguments: &Value, mail: &str, draft: &Value) -> Value {
     let text = text.replace("v-9c2e77d01b5a4f60", draft["version"].as_str().unwrap());
     serde_json::from_str(&text).unwrap()
 }
+
+#[tokio::test]
+async fn a_draft_stays_in_its_account() {
+    let (world, server) = World::connected().await;
+    let other = world.connect("other", None).await;
+    let new = json!({ "to": ["ada@example.org"], "subject": "one", "body": "first", "account": "work" });
+    let made = world.ok("draft_email", new).await;
+    for change in [json!({ "body": "second" }), json!({ "delete": true })] {
+        let mut input = json!({ "draft": made["id"], "account": "other" });
+        input.as_object_mut().unwrap().extend(change.as_object().unwrap().clone());
+        let (_, message) = world.fails("draft_email", input).await;
+        assert!(message.contains("the account `work`"), "{message}");
+    }
+    assert_eq!((server.in_folder("Drafts").len(), other.in_folder("Drafts").len()), (1, 0));
+}
+
+#[tokio::test]
+async fn text_and_html_of_a_changed_draft_say_the_same() {
+    let world = World::new();
+    world.put("Inbox", &mail(1, "plan", "Ann <ann@example.org>", "first line")).await;
+    let id = world.found(json!({ "query": "plan" })).await.remove(0);
+    let draft = world
+        .ok("draft_email", json!({ "subject": "s", "body": "old words", "html": "<p>old words</p>" }))
+        .await;
+    let (_, message) =
+        world.fails("draft_email", json!({ "draft": draft["id"], "html": "<p>other</p>" })).await;
+    assert!(message.contains("`body`"), "{message}");
+    let input = json!({ "draft": draft["id"], "reply_to": id, "body": "new words" });
+    let reply = world.ok("draft_email", input).await;
+    let row = world.office.db().mail_by_message_id("local", reply["message_id"].as_str().unwrap()).await;
+    let row = row.unwrap().unwrap();
+    let bytes = world.office.db().raw_mail(row.collection, &row.key).await.unwrap().unwrap();
+    let text = String::from_utf8_lossy(&bytes);
+    assert!(text.contains("new words") && !text.contains("old words"), "{text}");
+}

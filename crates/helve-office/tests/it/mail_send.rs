@@ -46,7 +46,7 @@ async fn what_a_person_saw_goes_out_once_with_a_copy_and_without_bcc() {
     assert_eq!(
         preview,
         "From: Me Myself <me@example.org>\nTo: Ada <ada@example.org>\nCc: bob@example.org\nBcc: eve@example.com\n\
-         Subject: Running late\n\nHi,\n\nI'll be late.\n"
+         Subject: Running late\n\n Hi,\n \n I'll be late.\n"
     );
     let answer = outcome.into_result().unwrap();
     assert_eq!(answer["status"], "sent");
@@ -83,6 +83,9 @@ async fn the_same_key_twice_is_one_mail() {
     let two = tool.handler().call(letter(), context).await.unwrap();
     assert_eq!(one, two);
     assert_eq!(server.handed(), 2);
+    let row = world.office.db().outgoing("local", "k-1").await.unwrap().unwrap();
+    assert_eq!(row.said.as_deref(), Some("250 queued"));
+    assert!(row.mail.bytes.is_empty() && row.mail.digest.len() == 64, "the copy is in Sent");
     assert_eq!(server.in_folder("Sent Items").len(), 2);
 }
 
@@ -150,6 +153,37 @@ async fn a_refused_mail_reached_nobody_and_may_be_sent_again_as_it_is() {
 }
 
 #[tokio::test]
+async fn a_key_of_a_refused_mail_sends_no_other_mail() {
+    let (world, server) = World::connected().await;
+    let tool = tool(&world, "send_email");
+    let context = context(&tool);
+    server.set(Submits::Refuses { temporary: true });
+    assert!(tool.handler().call(letter(), context.clone()).await.is_err());
+    server.set(Submits::Takes);
+    let mut other = letter();
+    other["to"] = json!(["grace@example.org"]);
+    let error = tool.handler().call(other, context.clone()).await.unwrap_err();
+    assert!(error.did_nothing() && error.message().contains("use a new key"), "{error:?}");
+    assert_eq!(server.handed(), 1);
+    tool.handler().call(letter(), context).await.unwrap();
+    assert_eq!(server.handed(), 2);
+}
+
+#[tokio::test]
+async fn a_mail_that_cannot_be_shown_whole_is_refused() {
+    let (world, server) = World::connected().await;
+    let mut long = letter();
+    long["body"] = json!("+ a line\n".repeat(3_000));
+    let (preview, outcome) = world.send(long.clone()).await;
+    assert!(outcome.is_success(), "{outcome:?}");
+    assert!(preview.ends_with("\n + a line\n") && !preview.contains("\n+"));
+    long["html"] = json!("<p>b</p>\n".repeat(4_000));
+    let (_, message) = world.fails("send_email", long).await;
+    assert!(message.contains("attach it as a file"), "{message}");
+    assert_eq!(server.handed(), 1);
+}
+
+#[tokio::test]
 async fn a_send_that_is_cut_off_while_it_is_handed_over_is_unknown() {
     let (world, server) = World::connected().await;
     server.set(Submits::Hangs);
@@ -211,13 +245,26 @@ async fn a_draft_goes_out_as_it_was_seen_and_is_gone_then() {
         .ok("draft_email", json!({ "to": ["ada@example.org"], "bcc": ["eve@example.org"], "subject": "one", "body": "first" }))
         .await;
     let (preview, outcome) = world.send(json!({ "draft": draft["id"], "version": draft["version"] })).await;
-    assert!(preview.contains("Bcc: eve@example.org") && preview.contains("\n\nfirst"), "{preview}");
+    assert!(preview.contains("Bcc: eve@example.org") && preview.contains("\n\n first"), "{preview}");
     assert!(outcome.is_success(), "{outcome:?}");
     assert!(server.in_folder("Drafts").is_empty());
     let handed = server.handed.lock().unwrap().clone();
     assert_eq!(recipients(&handed[0].0), ["ada@example.org", "eve@example.org"]);
     assert!(!String::from_utf8_lossy(&handed[0].1).contains("eve@example.org"));
     assert_eq!(world.fails("send_email", json!({ "draft": draft["id"] })).await.0, "NOT_FOUND");
+}
+
+#[tokio::test]
+async fn a_sent_draft_that_is_only_marked_as_deleted_cannot_be_sent_again() {
+    let (world, server) = World::connected().await;
+    let new = json!({ "to": ["ada@example.org"], "subject": "one", "body": "first" });
+    let draft = world.ok("draft_email", new).await;
+    *server.expunges.lock().unwrap() = false;
+    let (_, outcome) = world.send(json!({ "draft": draft["id"] })).await;
+    let answer = outcome.into_result().unwrap();
+    assert!(answer["remarks"][0].as_str().unwrap().contains("only marked"), "{answer}");
+    assert_eq!(world.fails("send_email", json!({ "draft": draft["id"] })).await.0, "NOT_FOUND");
+    assert_eq!(server.handed(), 1);
 }
 
 #[tokio::test]
@@ -291,7 +338,7 @@ async fn limits_and_missing_parts_are_told_before_anybody_is_asked() {
         world.send(json!({ "to": "test@example.com", "subject": "Test", "body": "Hello" })).await;
     assert!(outcome.is_success(), "the seed's own call: {outcome:?}");
     let longest =
-        json!({ "to": ["ada@example.org"], "subject": "é".repeat(998), "body": "x".repeat(100_000) });
+        json!({ "to": ["ada@example.org"], "subject": "é".repeat(998), "body": "x".repeat(59_000) });
     assert!(world.send(longest).await.1.is_success());
 }
 

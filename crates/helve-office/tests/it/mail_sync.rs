@@ -94,6 +94,48 @@ async fn people_are_counted_and_forgotten_with_their_mails() {
 }
 
 #[tokio::test]
+async fn a_mail_counts_once_for_each_of_its_people_and_only_what_the_user_sent_is_theirs() {
+    let (world, server) = World::connected().await;
+    let to = |text: String, to: &str| text.replace("To: Me <me@example.org>", to);
+    // Somebody pretends to be the user, and names an accomplice whom the user "wrote to".
+    server.put("INBOX", &to(mail(1, "x", "Me <me@example.org>", "y"), "To: eve@example.net"));
+    let twice = "To: Özgür <ozgur@example.org>\nCc: ozgur@example.org";
+    let sent = server.put("Sent Items", &to(mail(2, "x", "Me <me@example.org>", "y"), twice));
+    server.put("Drafts", &to(mail(3, "x", "Me <me@example.org>", "y"), "To: nobody@example.net"));
+    sync(&world, "work").await;
+    let people = async |word: &str| {
+        let seen = world.office.db().people_seen(vec!["work".to_owned()], vec![word.to_owned()], 10).await;
+        seen.unwrap().iter().map(|one| (one.times, one.written)).collect::<Vec<_>>()
+    };
+    assert_eq!(people("eve").await, [(1, 0)]);
+    assert_eq!(people("ÖZGÜR").await, [(1, 1)]);
+    assert_eq!(people("nobody").await, []);
+    let again = server.put("Sent Items", &to(mail(4, "x", "Me <me@example.org>", "y"), twice));
+    sync(&world, "work").await;
+    assert_eq!(people("özgür").await, [(2, 2)]);
+    for (key, left) in [(sent, vec![(1, 1)]), (again, vec![])] {
+        server.folders.lock().unwrap().get_mut("Sent Items").unwrap().retain(|mail| mail.key != key);
+        server.gone.lock().unwrap().push(("Sent Items".to_owned(), key));
+        sync(&world, "work").await;
+        assert_eq!(people("özgür").await, left);
+    }
+}
+
+#[tokio::test]
+async fn what_was_thrown_away_is_not_what_the_user_knows() {
+    let (world, server) = World::connected().await;
+    server.folders.lock().unwrap().insert("Trash".to_owned(), Vec::new());
+    server.put("INBOX", &mail(1, "zebra inbox", "Ann <ann@example.org>", "y"));
+    server.put("Junk", &mail(2, "zebra junk", "Ann <ann@example.org>", "y"));
+    server.put("Trash", &mail(3, "zebra trash", "Ann <ann@example.org>", "y"));
+    sync(&world, "work").await;
+    let found = world.ok("query_context", json!({ "query": "zebra" })).await;
+    assert_eq!(texts(&found["results"], "title"), ["zebra inbox"]);
+    let found = world.ok("query_context", json!({ "query": "Ann", "entityType": "person" })).await;
+    assert_eq!(texts(&found["results"][0]["recent"], "title"), ["zebra inbox"]);
+}
+
+#[tokio::test]
 async fn ten_thousand_mails_take_seconds() {
     let world = World::new();
     let path = world.dir.path().join("big.mbox");

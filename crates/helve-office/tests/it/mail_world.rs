@@ -215,6 +215,8 @@ pub(crate) struct Server {
     pub(crate) appends: Mutex<bool>,
     /// Whether it says that it keeps a copy of what it takes.
     pub(crate) keeps: Mutex<bool>,
+    /// Whether it can take a message away, and not only mark it.
+    pub(crate) expunges: Mutex<bool>,
     next: AtomicU32,
 }
 
@@ -228,6 +230,7 @@ impl Default for Server {
             submits: Mutex::new(Submits::Takes),
             appends: Mutex::new(true),
             keeps: Mutex::new(false),
+            expunges: Mutex::new(true),
             next: AtomicU32::new(1),
         }
     }
@@ -266,6 +269,7 @@ impl MailStore for Server {
             "Drafts" => Some(FolderRole::Drafts),
             "Sent Items" => Some(FolderRole::Sent),
             "Junk" => Some(FolderRole::Junk),
+            "Trash" => Some(FolderRole::Trash),
             _ => None,
         };
         let names: Vec<String> = self.folders.lock().unwrap().keys().cloned().collect();
@@ -325,6 +329,9 @@ impl MailStore for Server {
     }
 
     fn remove<'a>(&'a self, folder: &'a str, key: &'a str) -> BoxFuture<'a, Result<(), Fault>> {
+        if !*self.expunges.lock().unwrap() {
+            return Box::pin(std::future::ready(Err(Fault::Marked("only marked".to_owned()))));
+        }
         self.folders.lock().unwrap().get_mut(folder).unwrap().retain(|mail| mail.key != key);
         self.gone.lock().unwrap().push((folder.to_owned(), key.to_owned()));
         Box::pin(std::future::ready(Ok(())))

@@ -1,12 +1,15 @@
 //! What calls are about to do to drafts, noted before they do.
 
 use jiff::Timestamp;
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{OfficeDb, OfficeError};
 
 /// How many are kept; the oldest go first.
 const KEPT_MAX: i64 = 1_000;
+
+/// How many bytes their former drafts have together.
+const BYTES_MAX: i64 = 256 << 20;
 
 /// A draft that a call makes, replaces or deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -51,12 +54,7 @@ impl OfficeDb {
                     now.as_microsecond()
                 ],
             )?;
-            db.execute(
-                "DELETE FROM draft_deeds WHERE rowid IN
-                 (SELECT rowid FROM draft_deeds ORDER BY noted_at DESC LIMIT -1 OFFSET ?1)",
-                [KEPT_MAX],
-            )?;
-            Ok(())
+            prune(db, KEPT_MAX, BYTES_MAX)
         })
         .await
     }
@@ -106,6 +104,20 @@ impl OfficeDb {
     }
 }
 
+/// Forgets the oldest. The newest stays, however large it is.
+fn prune(db: &Connection, kept_max: i64, bytes_max: i64) -> rusqlite::Result<()> {
+    db.prepare_cached(
+        "DELETE FROM draft_deeds WHERE rowid IN (
+            SELECT id FROM (
+                SELECT rowid AS id, row_number() OVER newest AS place,
+                       sum(coalesce(length(former_bytes), 0)) OVER newest AS bytes
+                FROM draft_deeds WINDOW newest AS (ORDER BY noted_at DESC, rowid DESC))
+            WHERE place > ?1 OR (bytes > ?2 AND place > 1))",
+    )?
+    .execute([kept_max, bytes_max])?;
+    Ok(())
+}
+
 fn deed(row: &Row<'_>) -> rusqlite::Result<DraftDeed> {
     Ok(DraftDeed {
         principal: row.get(0)?,
@@ -117,4 +129,28 @@ fn deed(row: &Row<'_>) -> rusqlite::Result<DraftDeed> {
         answer: row.get(6)?,
         done: row.get(7)?,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_go_by_number_and_by_bytes() {
+        let db = Connection::open_in_memory().unwrap();
+        db.execute_batch("CREATE TABLE draft_deeds (key TEXT, former_bytes BLOB, noted_at INTEGER)").unwrap();
+        let left = || -> Vec<String> {
+            let mut rows = db.prepare("SELECT key FROM draft_deeds ORDER BY noted_at").unwrap();
+            rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        };
+        for (at, key) in (0_i64..).zip(["a", "b", "c", "d"]) {
+            db.execute("INSERT INTO draft_deeds VALUES (?1, zeroblob(10), ?2)", params![key, at]).unwrap();
+        }
+        prune(&db, 3, 100).unwrap();
+        assert_eq!(left(), ["b", "c", "d"]);
+        prune(&db, 3, 25).unwrap();
+        assert_eq!(left(), ["c", "d"]);
+        prune(&db, 3, 5).unwrap();
+        assert_eq!(left(), ["d"]);
+    }
 }

@@ -103,6 +103,14 @@ pub struct PersonSeen {
     pub last_at: Timestamp,
 }
 
+impl PersonSeen {
+    /// Whether name and address have all words, which are in small letters.
+    fn has_all(&self, words: &[String]) -> bool {
+        let text = format!("{} {}", self.name.as_deref().unwrap_or_default(), self.address).to_lowercase();
+        words.iter().all(|word| text.contains(word.as_str()))
+    }
+}
+
 const COLUMNS: &str = "m.id, m.seq, m.collection, c.href, c.name, c.role, m.account, m.key, m.message_id, m.thread,
     m.subject, m.people, m.date, m.seen, m.answered, m.flagged, m.draft, m.size, m.attachments, m.preview, m.digest";
 
@@ -210,16 +218,14 @@ impl OfficeDb {
         self.read(move |db| {
             let accounts = serde_json::json!(accounts).to_string();
             let words: Vec<_> = words.iter().map(|word| word.to_lowercase()).collect();
-            let words = serde_json::json!(words).to_string();
             let mut rows = db.prepare_cached(
                 "SELECT account, address, name, times, written, last_at FROM people_seen
                  WHERE account IN (SELECT value FROM json_each(?1))
-                   AND NOT EXISTS (SELECT 1 FROM json_each(?2)
-                                   WHERE instr(lower(coalesce(name, '')) || ' ' || address, value) = 0)
-                 ORDER BY written DESC, times DESC, last_at DESC, address LIMIT ?3",
+                 ORDER BY written DESC, times DESC, last_at DESC, address",
             )?;
-            let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-            rows.query_map(params![accounts, words, limit], person)?.collect()
+            let people = rows.query_map(params![accounts], person)?;
+            // SQLite knows small letters of ASCII alone, so the words are compared here.
+            people.filter(|one| one.as_ref().map_or(true, |one| one.has_all(&words))).take(limit).collect()
         })
         .await
     }

@@ -52,6 +52,8 @@ pub struct NewMailRow {
     pub people: Vec<MailPerson>,
     /// Whether the account's own person wrote it.
     pub own: bool,
+    /// Whether it is a draft, in which nobody met anybody yet.
+    pub unsent: bool,
     /// When it was written.
     pub date: Timestamp,
     /// What is marked on it.
@@ -206,9 +208,9 @@ fn add(db: &Transaction<'_>, folder: Folder<'_>, mail: &NewMailRow) -> rusqlite:
     let thread = mail_threads::find(db, folder.account, mail)?;
     let people = serde_json::to_string(&mail.people).unwrap_or_else(|_| "[]".to_owned());
     db.prepare_cached(
-        "INSERT INTO mails (seq, collection, account, key, message_id, thread, subject, topic, people, own, date,
+        "INSERT INTO mails (seq, collection, account, key, message_id, thread, subject, topic, people, own, unsent, date,
                             seen, answered, flagged, draft, size, attachments, preview, digest, raw)
-         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20)",
+         VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14, ?15, ?16, ?17, ?18, ?19, ?20, ?21)",
     )?
     .execute(params![
         seq,
@@ -221,6 +223,7 @@ fn add(db: &Transaction<'_>, folder: Folder<'_>, mail: &NewMailRow) -> rusqlite:
         mail.topic,
         people,
         mail.own,
+        mail.unsent,
         mail.date.as_microsecond(),
         mail.flags.seen,
         mail.flags.answered,

@@ -4,10 +4,13 @@
 //! over, `sending` may have been, `sent` and `refused` are known. INVARIANT: only one caller takes a row from `stored` or
 //! `refused` to `sending`, and nothing takes it from `sending`, `sent` or `unknown` back.
 
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{OfficeDb, OfficeError};
+
+/// How long the message of a mail is kept that was sent, where nobody saw a copy of it. Its digest stays for good.
+const BYTES_KEPT: SignedDuration = SignedDuration::from_hours(7 * 24);
 
 /// How far a mail has come.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -61,7 +64,7 @@ pub struct NewOutboxRow {
     pub sender: String,
     /// Everybody who gets it.
     pub recipients: Vec<String>,
-    /// The message.
+    /// The message. Empty once it was sent and is not needed any more.
     pub bytes: Vec<u8>,
     /// The draft that it was made of, as JSON.
     pub draft: Option<String>,
@@ -107,6 +110,12 @@ impl OfficeDb {
                     now.as_microsecond()
                 ],
             )?;
+            let latest = now.saturating_sub(BYTES_KEPT).unwrap_or(Timestamp::MIN).as_microsecond();
+            db.execute(
+                "UPDATE outbox SET bytes = zeroblob(0)
+                 WHERE state = 'sent' AND answer IS NOT NULL AND changed_at < ?1 AND length(bytes) > 0",
+                [latest],
+            )?;
             let stored = find(db, &mail.principal, &mail.key)?;
             stored.ok_or(rusqlite::Error::QueryReturnedNoRows)
         })
@@ -117,6 +126,18 @@ impl OfficeDb {
     pub async fn outgoing(&self, principal: &str, key: &str) -> Result<Option<OutboxRow>, OfficeError> {
         let (principal, key) = (principal.to_owned(), key.to_owned());
         self.read(move |db| find(db, &principal, &key)).await
+    }
+
+    /// Forgets the message of a mail that was sent and is kept elsewhere. Its digest stays.
+    pub async fn forget_bytes(&self, id: i64) -> Result<(), OfficeError> {
+        self.write(move |db| {
+            db.execute(
+                "UPDATE outbox SET bytes = zeroblob(0) WHERE id = ?1 AND state = 'sent' AND answer IS NOT NULL",
+                [id],
+            )?;
+            Ok(())
+        })
+        .await
     }
 
     /// Takes the one right to hand a mail over. False where somebody else has it, or had.
@@ -132,7 +153,8 @@ impl OfficeDb {
         .await
     }
 
-    /// Says what became of a mail that was handed over. What is known to be sent stays so.
+    /// Says what became of a mail that was handed over. What is known to be sent stays so, and so does what the server
+    /// said where `said` is empty.
     pub async fn end_sending(
         &self,
         id: i64,
@@ -143,7 +165,7 @@ impl OfficeDb {
     ) -> Result<(), OfficeError> {
         self.write(move |db| {
             db.execute(
-                "UPDATE outbox SET state = ?2, said = ?3, answer = coalesce(?4, answer), changed_at = ?5
+                "UPDATE outbox SET state = ?2, said = coalesce(nullif(?3, ''), said), answer = coalesce(?4, answer), changed_at = ?5
                  WHERE id = ?1 AND state IN ('sending', 'unknown', ?2)",
                 params![id, state.as_str(), said, answer, now.as_microsecond()],
             )?;

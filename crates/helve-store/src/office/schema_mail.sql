@@ -18,6 +18,8 @@ CREATE TABLE mails (
     people      TEXT NOT NULL,
     -- Whether the account's own person wrote it.
     own         INTEGER NOT NULL,
+    -- Whether it came as a draft: the people in it are not counted. Never changed, so that they are not when it goes.
+    unsent      INTEGER NOT NULL,
     date        INTEGER NOT NULL,
     seen        INTEGER NOT NULL,
     answered    INTEGER NOT NULL,
@@ -57,7 +59,7 @@ CREATE TABLE mail_threads (
 
 CREATE INDEX mail_threads_by_thread ON mail_threads (account, thread);
 
--- Everybody who stands in a mail: how often, how often the person wrote to them, and when last.
+-- Everybody who stands in a mail that is no draft: in how many, how often the person wrote to them, and when last.
 CREATE TABLE people_seen (
     account TEXT NOT NULL REFERENCES accounts ON DELETE CASCADE,
     address TEXT NOT NULL,
@@ -68,11 +70,13 @@ CREATE TABLE people_seen (
     PRIMARY KEY (account, address)
 ) STRICT, WITHOUT ROWID;
 
-CREATE TRIGGER mails_come AFTER INSERT ON mails BEGIN
+CREATE TRIGGER mails_come AFTER INSERT ON mails WHEN NOT new.unsent BEGIN
     INSERT INTO people_seen (account, address, name, times, written, last_at)
-    SELECT new.account, lower(value ->> 'address'), value ->> 'name', 1,
-           new.own AND value ->> 'role' <> 'from', new.date
+    -- One mail counts once, however often it names somebody.
+    SELECT new.account, lower(value ->> 'address'), max(value ->> 'name'), 1,
+           max(new.own AND value ->> 'role' <> 'from'), new.date
     FROM json_each(new.people) WHERE length(value ->> 'address') > 0
+    GROUP BY lower(value ->> 'address')
     ON CONFLICT (account, address) DO UPDATE SET
         times = times + 1, written = written + excluded.written,
         name = CASE WHEN excluded.last_at >= last_at THEN coalesce(excluded.name, name)
@@ -82,8 +86,10 @@ END;
 
 CREATE TRIGGER mails_go AFTER DELETE ON mails BEGIN
     DELETE FROM mails_text WHERE rowid = old.seq;
-    UPDATE people_seen SET times = times - 1
-    WHERE account = old.account
+    UPDATE people_seen SET times = times - 1,
+        written = max(0, written - (SELECT max(old.own AND value ->> 'role' <> 'from') FROM json_each(old.people)
+                                    WHERE lower(value ->> 'address') = people_seen.address))
+    WHERE account = old.account AND NOT old.unsent
       AND address IN (SELECT lower(value ->> 'address') FROM json_each(old.people));
     DELETE FROM people_seen
     WHERE account = old.account AND times <= 0
@@ -104,7 +110,7 @@ CREATE TABLE outbox (
     digest      TEXT NOT NULL,
     sender      TEXT NOT NULL,
     recipients  TEXT NOT NULL,
-    -- The message as it goes out. Written once, never composed again.
+    -- The message as it goes out. Written once, never composed again, and emptied after it was sent.
     bytes       BLOB NOT NULL,
     -- The draft that it was made of, as JSON.
     draft       TEXT,

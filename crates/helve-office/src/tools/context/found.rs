@@ -1,5 +1,7 @@
 //! What was found, as models see it, and which of it comes first.
 
+use std::sync::PoisonError;
+
 use helve::ToolError;
 use helve_store::office::{MailQuery, MailRow, ObjectQuery, ObjectRow};
 use jiff::Timestamp;
@@ -14,7 +16,6 @@ use crate::Office;
 use crate::ical::{Component, Document};
 use crate::objects::{Kind, ObjectId, main_component};
 use crate::recurrence::{Occurrence, Range, Series, When};
-use crate::rule::Budget;
 use crate::text::cleaned;
 use crate::zones::{Moment, Zone, ZoneTable};
 
@@ -63,6 +64,9 @@ pub(super) struct Found {
     /// What the words are compared with beside the title.
     #[serde(skip)]
     pub(super) more_words: String,
+    /// Of people: how far the user vouches for them, from 0 to 1.
+    #[serde(skip)]
+    pub(super) trust: f64,
 }
 
 /// Something that is known, with where it came from.
@@ -87,7 +91,8 @@ pub(super) struct Recent {
     pub(super) when: String,
 }
 
-/// Puts the best first: what has the words in its title, what is near in time.
+/// Puts the best first: what has the words in its title, what is near in time. Of people those whom the user knows:
+/// anybody can write a mail today under any name.
 pub(super) fn rank(found: &mut [Found], search: &Search) {
     for one in found.iter_mut() {
         let title = one.title.to_lowercase();
@@ -99,9 +104,12 @@ pub(super) fn rank(found: &mut [Found], search: &Search) {
         let days =
             one.at.map_or(365.0, |at| (at.as_second() - search.now.as_second()).abs() as f64 / 86_400.0);
         let nearness = 1.0 / (1.0 + days / 30.0);
-        // A person of that name is what a name asks for.
-        let weight = if one.r#type == EntityType::Person { 1.0 } else { 0.9 };
-        let score = weight * (0.6 * of_words(&title) + 0.15 * of_words(&more) + 0.25 * nearness);
+        let score = match one.r#type {
+            EntityType::Person => {
+                0.6 * of_words(&format!("{title}\n{more}")) + 0.3 * one.trust + 0.1 * nearness
+            }
+            _ => 0.9 * (0.6 * of_words(&title) + 0.15 * of_words(&more) + 0.25 * nearness),
+        };
         one.score = (score * 1000.0).round() / 1000.0;
     }
     found.sort_by(|a, b| {
@@ -112,7 +120,7 @@ pub(super) fn rank(found: &mut [Found], search: &Search) {
 /// The mails that have all words.
 pub(super) async fn mails(office: &Office, search: &Search) -> Result<Vec<Found>, ToolError> {
     let query = MailQuery {
-        collections: search.collections(|row| row.told.role.as_deref() != Some("junk") && is_mail(row)),
+        collections: search.collections(is_wanted_mail),
         text: search.words.clone(),
         after: search.from,
         before: search.to,
@@ -122,6 +130,11 @@ pub(super) async fn mails(office: &Office, search: &Search) -> Result<Vec<Found>
     };
     let hits = office.db().search_mails(query).await.map_err(broken)?;
     Ok(hits.mails.iter().map(|mail| of_mail(mail, search)).collect())
+}
+
+/// Whether a folder holds mails that nobody has thrown away.
+pub(super) fn is_wanted_mail(row: &helve_store::office::CollectionRow) -> bool {
+    is_mail(row) && !matches!(row.told.role.as_deref(), Some("junk" | "trash"))
 }
 
 pub(super) fn is_mail(row: &helve_store::office::CollectionRow) -> bool {
@@ -147,6 +160,7 @@ fn of_mail(mail: &MailRow, search: &Search) -> Found {
         score: 0.0,
         at: Some(mail.date),
         more_words: mail.preview.clone(),
+        trust: 0.0,
     }
 }
 
@@ -239,6 +253,7 @@ fn of_object(row: &ObjectRow, search: &Search, sort: EntityType) -> Option<Found
         score: 0.0,
         at: at.map(|at| at.0),
         more_words: body,
+        trust: 0.0,
     })
 }
 
@@ -283,7 +298,9 @@ fn occurrence_near(document: &Document, uid: &str, search: &Search) -> Option<Oc
     let range = |from, to| Range { from, to, asker: search.asker.clone() };
     let (from, to) =
         (search.from.or_else(|| second(now - YEAR_S * 5))?, search.to.or_else(|| second(now + YEAR_S * 2))?);
-    let mut all = series.expand(&range(from, to), &mut Budget::new(5_000, 2_000_000)).ok()?;
+    let mut budget = search.budget.lock().unwrap_or_else(PoisonError::into_inner);
+    let expanded = budget.part(5_000, 2_000_000, |budget| series.expand(&range(from, to), budget));
+    let mut all = expanded.ok()?;
     let begins = |one: &Occurrence| one.when.instants(&search.asker).0;
     let ends = |one: &Occurrence| one.when.instants(&search.asker).1;
     all.sort_by_key(begins);

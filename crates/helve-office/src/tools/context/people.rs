@@ -6,7 +6,7 @@ use helve::ToolError;
 use helve_store::office::{MailQuery, PersonRow, PersonSeen};
 
 use super::super::calendar::fault::broken;
-use super::found::{Fact, Found, is_mail, last_mail, moment, next_event, shown_name};
+use super::found::{Fact, Found, is_mail, is_wanted_mail, last_mail, moment, next_event, shown_name};
 use super::query::{EntityType, Search};
 use crate::Office;
 use crate::objects::{Kind, ObjectId};
@@ -15,6 +15,11 @@ use crate::text::cleaned;
 const PEOPLE_MAX: usize = 50;
 /// Of how many people it is looked up what happened last.
 const RECENT_MAX: usize = 5;
+
+/// How far the user vouches for somebody: by a contact, by a mail to them, by an event with them.
+const TRUST_CONTACT: f64 = 1.0;
+const TRUST_WRITTEN_TO: f64 = 0.7;
+const TRUST_MET: f64 = 0.5;
 
 /// People whose name, address or organisation has all words.
 pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>, ToolError> {
@@ -52,6 +57,7 @@ fn nobody(address: &str) -> Found {
         score: 0.0,
         at: None,
         more_words: String::new(),
+        trust: 0.0,
     }
 }
 
@@ -64,6 +70,7 @@ fn add_known(found: &mut Found, row: &PersonRow, search: &Search) {
         false => format!("invitations in calendar `{name}` of account `{account}`"),
     };
     name_them(found, Some(&row.name), &row.address);
+    found.trust = found.trust.max(if is_contact { TRUST_CONTACT } else { TRUST_MET });
     if is_contact {
         let id = ObjectId {
             kind: Kind::Contact,
@@ -94,6 +101,9 @@ fn counted(number: u64, one: &str, _some: &str) -> String {
 /// What mails say.
 fn add_seen(found: &mut Found, row: &PersonSeen, search: &Search) {
     name_them(found, row.name.as_deref(), &row.address);
+    if row.written > 0 {
+        found.trust = found.trust.max(TRUST_WRITTEN_TO);
+    }
     let written = match row.written {
         0 => "none of them by the user".to_owned(),
         written => format!("{written} of them by the user"),
@@ -125,7 +135,7 @@ pub(super) async fn add_recent(
     for person in people.take(RECENT_MAX) {
         let Some(address) = person.people.first().cloned() else { continue };
         let query = MailQuery {
-            collections: search.collections(is_mail),
+            collections: search.collections(is_wanted_mail),
             from: vec![address.clone()],
             limit: 1,
             ..MailQuery::default()

@@ -1,6 +1,6 @@
 //! `query_context`: people, events, tasks, notes and mails in one ranked answer.
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use helve::{Annotations, Category, Context, Facet, Risk, Tool, ToolBuilder, ToolError};
@@ -14,6 +14,7 @@ use super::super::calendar::fault::{broken, refused, wrong};
 use super::super::calendar::time::{asker, read};
 use super::found::{self, Found};
 use super::people;
+use crate::rule::Budget;
 use crate::text::SearchWords;
 use crate::zones::Zone;
 use crate::{Account, Office};
@@ -121,7 +122,14 @@ pub(super) struct Search {
     pub(super) now: Timestamp,
     pub(super) accounts: Vec<Arc<Account>>,
     pub(super) collections: Vec<CollectionRow>,
+    /// What all events of the call may cost together.
+    pub(super) budget: Mutex<Budget>,
 }
+
+/// Half a second at worst. A daily event over seven years has some 2,500 occurrences, and at most 50 are looked at for
+/// each word.
+const OCCURRENCES_MAX: usize = 200_000;
+const WORK_MAX: u64 = 10_000_000;
 
 impl Search {
     async fn new(office: &Office, input: &Input, context: &Context) -> Result<Self, ToolError> {
@@ -138,7 +146,8 @@ impl Search {
         collections.retain(|row| accounts.iter().any(|account| account.id == row.account));
         let words = words.words().map(str::to_owned).collect();
         let now = Timestamp::now();
-        Ok(Self { words, only: input.entity_type, from, to, asker, now, accounts, collections })
+        let budget = Mutex::new(Budget::new(OCCURRENCES_MAX, WORK_MAX));
+        Ok(Self { words, only: input.entity_type, from, to, asker, now, accounts, collections, budget })
     }
 
     /// Whether this sort is asked for.

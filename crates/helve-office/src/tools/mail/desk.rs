@@ -101,8 +101,10 @@ impl Desk {
         let mail = read.map_err(ended)?.map_err(|error| {
             ToolError::unrecoverable("UNREADABLE", format!("the mail cannot be read: {error}")).nothing_done()
         })?;
-        // A server that numbers its mails anew has another one under this key.
-        match row.message_id.as_deref() == mail.message_id.as_ref().map(MessageId::as_str) {
+        // A server that numbers its mails anew has another one under this key. A row without an id may be of a mail
+        // whose beginning could not be read.
+        let now = mail.message_id.as_ref().map(MessageId::as_str);
+        match row.message_id.as_deref().is_none_or(|known| now == Some(known)) {
             true => Ok((bytes, mail)),
             false => Err(not_there()),
         }
@@ -171,21 +173,24 @@ impl Desk {
         if account.kind != "embedded" {
             let role =
                 FolderRole::ALL.into_iter().find(|role| folder.told.role.as_deref() == Some(role.as_str()));
-            let own = account.person.as_ref().map(Mailbox::address);
             let size = bytes.len() as u64;
             let mail = NewMail { key: key.clone(), flags, received: Timestamp::now(), size, bytes };
-            let row = Indexing { own, role }.row(&mail);
+            let row = Indexing { own: None, role }.row(&mail);
             let page = MailPage { new: vec![row], ..MailPage::default() };
             self.db().change_mails(folder.id, page).await.map_err(broken)?;
         }
         self.db().mail_by_key(folder.id, &key).await.map_err(broken)
     }
 
-    /// Takes a message out of its folder, there and in the index.
+    /// Takes a message out of its folder, there and in the index. One that the server can only mark as deleted goes from
+    /// the index as well: it is no draft any more that could be sent or changed.
     pub(super) async fn remove(&self, account: &Account, row: &MailRow) -> Result<(), ToolError> {
-        store(account)?.remove(&row.folder, &row.key).await.map_err(|fault| fault.for_model())?;
-        let page = MailPage { gone: vec![row.key.clone()], ..MailPage::default() };
-        self.db().change_mails(row.collection, page).await.map_err(broken).map(|_| ())
+        let removed = store(account)?.remove(&row.folder, &row.key).await;
+        if matches!(removed, Ok(()) | Err(Fault::Marked(_))) {
+            let page = MailPage { gone: vec![row.key.clone()], ..MailPage::default() };
+            self.db().change_mails(row.collection, page).await.map_err(broken)?;
+        }
+        removed.map_err(|fault| fault.for_model())
     }
 }
 

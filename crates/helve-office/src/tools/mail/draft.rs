@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::desk::{Desk, not_there, store};
 use super::outgoing::key_of;
-use super::plan::{Plan, Wanted, earlier};
+use super::plan::{Plan, Wanted, check_account, earlier};
 use super::shown::{broken, id_of, version_of, wrong};
 use crate::account::{Flags, FolderRole};
 use crate::mail::compose_draft;
@@ -239,6 +239,7 @@ async fn delete(desk: &Desk, input: &Input, context: &Context) -> Result<Output,
         return Err(wrong("delete", "`delete` needs `draft`: the id of the draft that is to go"));
     };
     let found = earlier(desk, id, input.version.as_deref()).await?;
+    check_account(&found, input.account.as_deref())?;
     let output = Output {
         id: None,
         version: None,

@@ -76,6 +76,24 @@ pub(super) async fn stored(desk: &Desk, context: &Context) -> Result<Option<Outb
     desk.db().outgoing(&principal, &key).await.map_err(broken)
 }
 
+/// Whether a stored mail has not gone out, and may.
+pub(super) fn may_go_out(row: &OutboxRow) -> bool {
+    matches!(row.state, OutboxState::Stored | OutboxState::Refused)
+}
+
+/// A key stands for one mail: whoever asks for another under it would send the former one.
+pub(super) fn check_same(row: &OutboxRow, plan: &Plan) -> Result<(), ToolError> {
+    if row.mail.fingerprint == plan.fingerprint() {
+        return Ok(());
+    }
+    Err(ToolError::unrecoverable(
+        "KEY_OF_ANOTHER_MAIL",
+        "this key belongs to another mail that did not go out; use a new key",
+    )
+    .suggest("call again with another idempotency key, or with the former mail exactly as it was")
+    .nothing_done())
+}
+
 /// Composes a mail and stores it. Nothing has been sent then.
 pub(super) async fn store_plan(desk: &Desk, plan: &Plan, context: &Context) -> Result<OutboxRow, ToolError> {
     let now = Timestamp::now();
@@ -218,7 +236,11 @@ async fn finish(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
     };
     let answer = serde_json::to_string(&sent).ok();
     // That it was sent is on disk already; without the answer it is made anew when somebody asks.
-    let _ = note(desk, row, OutboxState::Sent, row.said.clone().unwrap_or_default(), answer).await;
+    let noted = note(desk, row, OutboxState::Sent, String::new(), answer).await;
+    if noted.is_ok() && sent.copy.is_some() {
+        // The copy is there: a second one here helps nobody.
+        let _ = desk.db().forget_bytes(row.id).await;
+    }
     Ok(sent)
 }
 

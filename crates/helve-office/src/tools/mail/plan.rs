@@ -13,7 +13,7 @@ use super::desk::{Desk, sender};
 use super::shown::{refused, version_of, wrong};
 use crate::Account;
 use crate::mail::reply::{self, Audience};
-use crate::mail::{Attached, Body, Correspondent, Letter, Mail, Thread};
+use crate::mail::{Attached, Attachment, Body, Correspondent, Letter, Mail, Thread};
 use crate::text::{FileName, MailText, Mailbox, MessageId, Recipients, Subject};
 
 /// How much all files of one mail may have together.
@@ -78,6 +78,9 @@ impl Plan {
             Some(id) => Some(earlier(desk, id, wanted.version.as_deref()).await?),
             None => None,
         };
+        if let Some(draft) = &draft {
+            check_account(draft, wanted.account.as_deref())?;
+        }
         let original = match wanted.reply_to.as_ref().or(wanted.forward.as_ref()) {
             Some(id) => Some(original(desk, id, wanted).await?),
             None => None,
@@ -89,16 +92,16 @@ impl Plan {
             (None, None, None) => desk.own_account()?,
         };
         let from = sender(&account)?;
-        let mut parts = Parts::of_draft(draft.as_ref())?;
+        let mut parts = Parts::of_draft(draft.as_ref()).await?;
         if let Some(original) = &original {
-            parts.answer(original, wanted, &from, desk);
+            parts.answer(original, wanted, &from, desk).await?;
         }
         parts.take(wanted);
         let mut files = parts.files;
         if !wanted.attachments.is_empty() {
             files = enclosed(desk, &wanted.attachments).await?;
         }
-        check_files(&files)?;
+        check_files(files.iter().map(|file| file.file.bytes.len()))?;
         let recipients = match parts.to.len() + parts.cc.len() + parts.bcc.len() {
             0 => None,
             _ => {
@@ -145,6 +148,10 @@ fn check_choice(wanted: &Wanted) -> Result<(), ToolError> {
     if wanted.reply_all && wanted.reply_to.is_none() {
         return Err(wrong("reply_all", "`reply_all` needs `reply_to`: the mail that is answered"));
     }
+    if wanted.html.is_some() && wanted.body.is_none() && wanted.draft.is_some() {
+        let message = "`html` alone would leave the draft's former text beside it; give `body` too";
+        return Err(wrong("html", message));
+    }
     if wanted.version.is_some() && wanted.draft.is_none() {
         return Err(wrong("version", "`version` is of a draft; give `draft` too"));
     }
@@ -183,6 +190,18 @@ pub(super) async fn earlier(desk: &Desk, id: &str, version: Option<&str>) -> Res
     }
 }
 
+/// A draft stays in its account: elsewhere its key is that of another mail.
+pub(super) fn check_account(draft: &Found, account: Option<&str>) -> Result<(), ToolError> {
+    match account {
+        Some(account) if account != draft.account.id => {
+            let message = format!("the draft is of the account `{}`, and stays there", draft.account.id);
+            Err(wrong("account", message)
+                .suggest("leave `account` out, or write a new draft without `draft`"))
+        }
+        _ => Ok(()),
+    }
+}
+
 async fn original(desk: &Desk, id: &str, wanted: &Wanted) -> Result<Found, ToolError> {
     let field = if wanted.reply_to.is_some() { "reply_to" } else { "forward" };
     found(desk, id, field).await
@@ -203,7 +222,7 @@ struct Parts {
 
 impl Parts {
     /// What a draft says.
-    fn of_draft(draft: Option<&Found>) -> Result<Self, ToolError> {
+    async fn of_draft(draft: Option<&Found>) -> Result<Self, ToolError> {
         let Some(draft) = draft else { return Ok(Self::default()) };
         let mail = &draft.mail;
         let text = match &mail.body {
@@ -213,15 +232,16 @@ impl Parts {
                 return Err(ToolError::unrecoverable("UNREADABLE", message).nothing_done());
             }
         };
-        let parts = mail.attachments.iter().map(|file| file.part);
+        let bytes = draft.bytes.clone();
+        let html = tokio::task::spawn_blocking(move || Mail::html(&bytes)).await.map_err(|_| ending())?;
         Ok(Self {
             to: written(&mail.to),
             cc: written(&mail.cc),
             bcc: written(&mail.bcc),
             subject: mail.subject.clone(),
             text,
-            html: Mail::html(&draft.bytes),
-            files: parts.filter_map(|part| enclose(&draft.bytes, mail, part)).collect(),
+            html,
+            files: enclose(draft, all_parts(mail)).await?,
             thread: Thread {
                 in_reply_to: mail.in_reply_to.first().cloned(),
                 references: mail.references.clone(),
@@ -230,14 +250,21 @@ impl Parts {
     }
 
     /// What an answer to a mail, or a forward of it, has by itself.
-    fn answer(&mut self, original: &Found, wanted: &Wanted, from: &Mailbox, desk: &Desk) {
+    async fn answer(
+        &mut self,
+        original: &Found,
+        wanted: &Wanted,
+        from: &Mailbox,
+        desk: &Desk,
+    ) -> Result<(), ToolError> {
         let (mail, zone) = (&original.mail, &desk.office.settings().zone);
-        let said = wanted.body.as_deref().unwrap_or(&self.text).to_owned();
+        let is_text = |c: char| !c.is_control() || matches!(c, '\n' | '\t' | '\r');
+        let mut said = wanted.body.as_deref().unwrap_or(&self.text).to_owned();
+        said.retain(is_text);
         if wanted.forward.is_some() {
             self.subject = reply::forward_subject(&mail.subject);
             self.text = reply::forwarded(&said, mail, zone, QUOTE_BYTES_MAX);
-            let parts = mail.attachments.iter().map(|file| file.part);
-            self.files = parts.filter_map(|part| enclose(&original.bytes, mail, part)).collect();
+            self.files = enclose(original, all_parts(mail)).await?;
         } else {
             let audience = if wanted.reply_all { Audience::All } else { Audience::Sender };
             let (to, cc) = reply::recipients(mail, &[from.address().clone()], audience);
@@ -247,13 +274,12 @@ impl Parts {
             self.text = reply::quoted(&said, mail, zone, QUOTE_BYTES_MAX);
             self.thread = reply::thread(mail);
         }
-        if let Some(html) = &wanted.html {
-            // The other version has the same below what is said.
-            let quote = self.text.strip_prefix(said.trim_end()).unwrap_or_default();
-            self.html = Some(format!("{html}\n{}", reply::as_html(quote)));
-        }
         // A stranger's mail may hold what no text has.
-        self.text.retain(|c| !c.is_control() || matches!(c, '\n' | '\t' | '\r'));
+        self.text.retain(is_text);
+        // The other version has the same below what is said. HTML of a former draft would say something else.
+        let quote = self.text.strip_prefix(said.trim_end()).unwrap_or_default();
+        self.html = wanted.html.as_ref().map(|html| format!("{html}\n{}", reply::as_html(quote)));
+        Ok(())
     }
 
     /// What the caller says goes before what is there.
@@ -291,10 +317,10 @@ fn written(people: &[Correspondent]) -> Vec<String> {
         .collect()
 }
 
-/// Files of other mails, by their handles.
+/// Files of other mails, by their handles. A mail whose files stand together is read once.
 async fn enclosed(desk: &Desk, handles: &[String]) -> Result<Vec<Enclosed>, ToolError> {
-    let mut files: Vec<Enclosed> = Vec::new();
-    let mut last: Option<(String, Found)> = None;
+    let (mut files, mut sizes) = (Vec::new(), Vec::new());
+    let mut last: Option<(String, Found, Vec<u32>)> = None;
     for (i, handle) in handles.iter().enumerate() {
         let field = format!("attachments[{i}]");
         let read = handle.split_once('/').and_then(|(id, part)| Some((id, part.parse::<u32>().ok()?)));
@@ -302,23 +328,55 @@ async fn enclosed(desk: &Desk, handles: &[String]) -> Result<Vec<Enclosed>, Tool
             return Err(wrong(&field, format!("{field} is no handle; they look like `m-12-1f0c9a3b/2`"))
                 .suggest("take handles from `attachments` of `read_email`"));
         };
-        if last.as_ref().is_none_or(|(known, _)| known != id) {
-            last = Some((id.to_owned(), found(desk, id, &field).await?));
-        }
-        let file = last.as_ref().and_then(|(_, mail)| {
-            let known = mail.mail.attachments.iter().any(|file| file.part == part);
-            known.then(|| enclose(&mail.bytes, &mail.mail, part)).flatten()
-        });
-        let file = file.ok_or_else(|| wrong(&field, format!("the mail has no file under {field}")))?;
-        files.push(file);
-        check_files(&files)?;
+        let (_, mail, parts) = match last.take() {
+            Some(same) if same.0 == id => last.insert(same),
+            former => {
+                if let Some((_, mail, parts)) = former {
+                    files.extend(enclose(&mail, parts).await?);
+                }
+                last.insert((id.to_owned(), found(desk, id, &field).await?, Vec::new()))
+            }
+        };
+        let listed = mail.mail.attachments.iter().find(|file| file.part == part);
+        let listed = listed.ok_or_else(|| wrong(&field, format!("the mail has no file under {field}")))?;
+        sizes.push(listed.bytes);
+        check_files(sizes.iter().copied())?;
+        parts.push(part);
+    }
+    if let Some((_, mail, parts)) = last {
+        files.extend(enclose(&mail, parts).await?);
     }
     Ok(files)
 }
 
-fn enclose(bytes: &[u8], mail: &Mail, part: u32) -> Option<Enclosed> {
-    let file = mail.attachments.iter().find(|file| file.part == part)?;
-    let content = Mail::attachment(bytes, part)?;
+fn all_parts(mail: &Mail) -> Vec<u32> {
+    mail.attachments.iter().map(|file| file.part).collect()
+}
+
+/// Files of a mail. Their number and sizes are checked before any is taken out, in one reading of the mail, on a thread
+/// that may take its time.
+async fn enclose(found: &Found, parts: Vec<u32>) -> Result<Vec<Enclosed>, ToolError> {
+    let listed = |part: &u32| found.mail.attachments.iter().find(|file| file.part == *part).cloned();
+    let listed: Vec<Attachment> = parts.iter().filter_map(listed).collect();
+    check_files(listed.iter().map(|file| file.bytes))?;
+    if listed.is_empty() {
+        return Ok(Vec::new());
+    }
+    let bytes = found.bytes.clone();
+    let work = move || {
+        let parts: Vec<u32> = listed.iter().map(|file| file.part).collect();
+        let contents = Mail::contents(&bytes, &parts);
+        listed.iter().zip(contents).filter_map(|(file, content)| enclosed_file(file, content?)).collect()
+    };
+    tokio::task::spawn_blocking(work).await.map_err(|_| ending())
+}
+
+fn ending() -> ToolError {
+    ToolError::new(ErrorCode::Stopping, "the process ends").nothing_done()
+}
+
+fn enclosed_file(file: &Attachment, content: Vec<u8>) -> Option<Enclosed> {
+    let part = file.part;
     let name = FileName::new(&file.name).or_else(|_| FileName::new(&format!("attachment-{part}"))).ok()?;
     let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '/' | '-' | '+' | '.' | '_');
     let media_type = match file.media_type.chars().all(is_plain) {
@@ -329,11 +387,11 @@ fn enclose(bytes: &[u8], mail: &Mail, part: u32) -> Option<Enclosed> {
     Some(Enclosed { file: Attached { name, media_type, bytes: content }, sha256 })
 }
 
-fn check_files(files: &[Enclosed]) -> Result<(), ToolError> {
-    let bytes: usize = files.iter().map(|file| file.file.bytes.len()).sum();
+fn check_files(sizes: impl Iterator<Item = usize>) -> Result<(), ToolError> {
+    let (count, bytes) = sizes.fold((0, 0_usize), |(count, sum), size| (count + 1, sum.saturating_add(size)));
     let limit = |what: String| Err(ToolError::new(ErrorCode::ValidationFailed, what).nothing_done());
     match () {
-        () if files.len() > FILES_MAX => limit(format!("{} files; the limit is {FILES_MAX}", files.len())),
+        () if count > FILES_MAX => limit(format!("{count} files; the limit is {FILES_MAX}")),
         () if bytes > FILES_BYTES_MAX => {
             limit(format!("the files have {bytes} bytes together; the limit is {FILES_BYTES_MAX}"))
         }

@@ -1,14 +1,32 @@
 //! The mail as a person sees it who is asked about it, and a fingerprint of all that goes out.
 
-use helve::Preview;
 use helve::json::sha256_hex;
+use helve::{ErrorCode, Preview, ToolError};
 use serde_json::json;
 
 use super::plan::Plan;
 use super::shown::{id_of, version_of};
 use crate::text::{MessageId, Recipients};
 
+/// The longest mail that is shown whole: Helve cuts previews at 64 KiB.
+const SHOWN_BYTES_MAX: usize = 60 << 10;
+
 impl Plan {
+    /// Nobody can approve what they cannot see.
+    pub(super) fn check_shown(&self) -> Result<(), ToolError> {
+        let bytes = self.shown().len();
+        if bytes <= SHOWN_BYTES_MAX {
+            return Ok(());
+        }
+        let message = format!(
+            "the mail has {bytes} bytes with its HTML, too long to be shown to a person; the limit is \
+             {SHOWN_BYTES_MAX}; attach it as a file"
+        );
+        Err(ToolError::new(ErrorCode::ValidationFailed, message)
+            .suggest("make it shorter, leave `html` out, or send the long part as a file")
+            .nothing_done())
+    }
+
     /// What a person approves.
     pub(super) fn preview(&self) -> Preview {
         Preview::new(self.shown()).with_fingerprint(self.fingerprint())
@@ -30,8 +48,9 @@ impl Plan {
         if self.account.kind == "embedded" {
             text.push_str("Note: no mail account is connected; it stays in the local Sent folder\n");
         }
-        text.push_str(&format!("\n{}", self.text));
+        text.push_str(&format!("\n{}", indented(self.text.as_str())));
         if let Some(html) = &self.html {
+            let html = indented(html.as_str());
             text.push_str(&format!("\n\n----- the same as HTML (its source) -----\n{html}"));
         }
         text
@@ -64,4 +83,9 @@ impl Plan {
             ("Bcc", self.addresses(Recipients::bcc)),
         ]
     }
+}
+
+/// Lines of a mail with a space before each: none is taken for a header, or for a line of a diff.
+fn indented(text: &str) -> String {
+    text.split_inclusive('\n').map(|line| format!(" {line}")).collect()
 }

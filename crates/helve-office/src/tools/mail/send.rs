@@ -137,11 +137,16 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
 
 async fn answer(desk: &Desk, input: Input, context: &Context) -> Result<Sent, ToolError> {
     let row = match outgoing::stored(desk, context).await? {
-        Some(row) => row,
-        None => {
+        Some(row) if !outgoing::may_go_out(&row) => row,
+        stored => {
             let plan = ready(desk, input).await?;
             context.still_approved(&plan.fingerprint())?;
-            outgoing::store_plan(desk, &plan, context).await?
+            let row = match stored {
+                Some(row) => row,
+                None => outgoing::store_plan(desk, &plan, context).await?,
+            };
+            outgoing::check_same(&row, &plan)?;
+            row
         }
     };
     // An earlier attempt stored what was approved then.
@@ -159,6 +164,7 @@ async fn ready(desk: &Desk, input: Input) -> Result<Plan, ToolError> {
         return Err(wrong("body", "body is empty; give at least one character"));
     }
     check_domains(desk, recipients)?;
+    plan.check_shown()?;
     Ok(plan)
 }
 
