@@ -467,7 +467,18 @@ struct Odd {
     inner: EmbeddedObjects,
     schedules: bool,
     fails_at: usize,
+    mishap: Mishap,
     writes: AtomicUsize,
+}
+
+#[derive(Clone, Copy)]
+enum Mishap {
+    /// Nothing is done, and that is known.
+    Down,
+    /// It is done, and nobody is told.
+    AnswerLost,
+    /// It is not done, and nobody is told.
+    RequestLost,
 }
 
 impl ObjectStore for Odd {
@@ -494,8 +505,17 @@ impl ObjectStore for Odd {
         expected: Expected<'a>,
     ) -> BoxFuture<'a, Result<Option<String>, PutFault>> {
         if self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.fails_at {
-            return Box::pin(async {
-                Err(PutFault::Fault(Fault::Unreachable("the server is down".to_owned())))
+            let mishap = self.mishap;
+            let lost = || Fault::Unknown("the answer was lost".to_owned());
+            return Box::pin(async move {
+                Err(PutFault::Fault(match mishap {
+                    Mishap::Down => Fault::Unreachable("the server is down".to_owned()),
+                    Mishap::RequestLost => lost(),
+                    Mishap::AnswerLost => {
+                        self.inner.put(href, bytes, expected).await?;
+                        lost()
+                    }
+                }))
             });
         }
         self.inner.put(href, bytes, expected)
@@ -523,7 +543,11 @@ impl ObjectStore for Odd {
 }
 
 fn odd(world: &World, schedules: bool, fails_at: usize) {
-    let odd = Odd { inner: world.store.clone(), schedules, fails_at, writes: AtomicUsize::new(0) };
+    failing(world, schedules, fails_at, Mishap::Down);
+}
+
+fn failing(world: &World, schedules: bool, fails_at: usize, mishap: Mishap) {
+    let odd = Odd { inner: world.store.clone(), schedules, fails_at, mishap, writes: AtomicUsize::new(0) };
     let objects: Arc<dyn ObjectStore> = Arc::new(odd);
     world.office.set_accounts([Arc::new(account(&objects, None))]);
 }
@@ -540,6 +564,31 @@ async fn a_split_whose_second_write_fails_leaves_everything_as_it_was() {
     assert_eq!(error.code(), ErrorCode::Network, "{error}");
     assert_eq!(world.only_object().await, before);
     assert_eq!(list(&world).await["events"].as_array().unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn a_split_whose_second_answer_is_lost_goes_on_where_it_was_done() {
+    let world = World::new().await;
+    world.event("s", SERIES).await;
+    failing(&world, false, 2, Mishap::AnswerLost);
+    let third = nth(&world, 2).await;
+    let change = json!({ "id": third["id"], "scope": "this_and_following", "title": "x" });
+    world.ok("update_calendar_event", change).await;
+    assert_eq!(list(&world).await["events"].as_array().unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn a_split_in_doubt_is_shown_twice_and_never_lost() {
+    let world = World::new().await;
+    world.event("s", SERIES).await;
+    let before = world.stored("calendar/s.ics").await;
+    failing(&world, false, 2, Mishap::RequestLost);
+    let third = nth(&world, 2).await;
+    let change = json!({ "id": third["id"], "scope": "this_and_following", "title": "x" });
+    let error = world.fails("update_calendar_event", change).await;
+    assert_eq!(error.code(), ErrorCode::OutcomeUnknown, "{error}");
+    assert_eq!(world.stored("calendar/s.ics").await, before);
+    assert_eq!(list(&world).await["events"].as_array().unwrap().len(), 6 + 4);
 }
 
 #[tokio::test]
