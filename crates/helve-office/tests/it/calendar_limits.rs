@@ -15,7 +15,7 @@ use helve_office::{Account, tools::office_tools};
 use helve_store::office::{AccountRow, ObjectQuery, OfficeDb};
 use serde_json::json;
 
-use crate::calendar_world::World;
+use crate::calendar_world::{self, World};
 
 #[tokio::test]
 async fn a_rule_that_never_rests_makes_the_time_unknown_and_holds_up_nobody() {
@@ -194,11 +194,23 @@ async fn a_sync_that_breaks_off_goes_on_with_the_page_that_it_had_not_got() {
         submit: None,
         objects: Some(Arc::clone(&pages) as Arc<dyn ObjectStore>),
     };
+    // An account of which nothing is known yet is not taken for an empty one.
+    let account = Arc::new(account);
+    let local: Arc<dyn ObjectStore> = Arc::new(world.store.clone());
+    let local = Arc::new(calendar_world::account(&local, None));
+    world.office.set_accounts([local, Arc::clone(&account)]);
+    let day = json!({ "startDate": "2026-03-02", "endDate": "2026-03-02" });
+    let free = world.ok("check_availability", day.clone()).await;
+    assert_eq!(free["freeSlots"], json!([]), "{free}");
+    assert!(free["people"][0]["unknownBecause"].to_string().contains("never synced"), "{free}");
+    for (tool, ask) in [("list_calendar_events", day), ("list_tasks", json!({}))] {
+        let listed = world.ok(tool, ask).await;
+        assert_eq!(listed["notSynced"], json!(["account `far`: it was never synced"]));
+    }
     let told = Mutex::new(Vec::new());
     let tell = |progress: Progress| told.lock().unwrap().push(progress.changed);
     let broken = sync_objects(db, &account, &tell).await.unwrap_err();
     assert!(matches!(broken, Fault::Unreachable(_)), "{broken}");
-    let account = Arc::new(account);
     world.office.set_accounts([Arc::clone(&account)]);
     // What is known only in part is not taken for free.
     let ask = json!({ "startDate": "2026-03-02", "endDate": "2026-03-02" });
