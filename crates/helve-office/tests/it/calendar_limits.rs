@@ -12,7 +12,7 @@ use helve_office::availability::{Interval, Part};
 use helve_office::sync::{Progress, sync_objects};
 use helve_office::text::Address;
 use helve_office::{Account, tools::office_tools};
-use helve_store::office::{AccountRow, ObjectQuery, OfficeDb};
+use helve_store::office::{AccountRow, ObjectPage, ObjectQuery, OfficeDb};
 use serde_json::json;
 
 use crate::calendar_world::{self, World};
@@ -234,6 +234,16 @@ async fn a_sync_that_breaks_off_goes_on_with_the_page_that_it_had_not_got() {
     let objects = db.find_objects(query).await.unwrap();
     assert_eq!(objects.len(), 5, "one is gone, and the one that nobody can read is kept");
     assert_eq!(objects.iter().filter(|object| object.unreadable.is_some()).count(), 1);
+    // While a server begins anew, what was synced before is not known any more.
+    for reset in [true, false] {
+        let page = ObjectPage { reset, state: "x".to_owned(), ..ObjectPage::default() };
+        db.take_objects(collection, page).await.unwrap();
+        let synced = db.collections(Some("far")).await.unwrap()[0].synced_at;
+        assert!(synced.is_none());
+    }
+    let last = ObjectPage { state: "y".to_owned(), synced_at: Some(1), ..ObjectPage::default() };
+    db.take_objects(collection, last).await.unwrap();
+    assert!(db.collections(Some("far")).await.unwrap()[0].synced_at.is_some());
 }
 
 #[tokio::test]

@@ -143,9 +143,12 @@ impl OfficeDb {
             for object in &page.changed {
                 put(db, collection, object)?;
             }
+            // After a reset most is not there yet, until the last page: nobody may take that for all there is.
             db.execute(
-                "UPDATE collections SET state = ?2, synced_at = coalesce(?3, synced_at) WHERE id = ?1",
-                params![collection, page.state, page.synced_at],
+                "UPDATE collections SET state = ?2,
+                    synced_at = coalesce(?3, CASE WHEN ?4 THEN NULL ELSE synced_at END)
+                 WHERE id = ?1",
+                params![collection, page.state, page.synced_at, page.reset],
             )?;
             Ok(())
         })
