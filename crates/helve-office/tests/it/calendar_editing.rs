@@ -67,6 +67,8 @@ async fn a_new_event_is_shown_approved_and_written_with_its_zone() {
     let (_, preview) = world.asked("create_calendar_event", arguments.clone()).await;
     insta::assert_snapshot!(preview, @r"
     New event:
+    Calendar: Calendar (local)
+    Invitations: nobody is told
 
     + Title: Stand-up
     + When: Mon 2026-03-02 09:15 to 09:30 America/New_York (UTC-05:00)
@@ -78,9 +80,6 @@ async fn a_new_event_is_shown_approved_and_written_with_its_zone() {
     + Reminder: 10 minutes before
     + Description: One
         | + Who: eve
-
-    Calendar: Calendar (local)
-    Invitations: nobody is told
     ");
     let made = world.ok("create_calendar_event", arguments).await;
     assert_eq!(made["event"]["start"], "2026-03-02T15:15:00+01:00[Europe/Berlin]");
@@ -144,15 +143,14 @@ async fn one_occurrence_moves_and_every_line_of_the_series_stays() {
                          "start": "2026-03-09T14:00", "title": "Review (late)" });
     let (_, preview) = world.asked("update_calendar_event", change.clone()).await;
     insta::assert_snapshot!(preview, @r"
-    Change this one occurrence:
+    Change: this one occurrence
+    Calendar: Calendar (local)
+    Invitations: nobody is told
 
     - Title: Review
     + Title: Review (late)
     - When: Mon 2026-03-09 10:00 to 11:00 Europe/Berlin (UTC+01:00)
     + When: Mon 2026-03-09 14:00 to 15:00 Europe/Berlin (UTC+01:00)
-
-    Calendar: Calendar (local)
-    Invitations: nobody is told
     ");
     let changed = world.ok("update_calendar_event", change).await;
     assert_eq!(changed["event"]["start"], "2026-03-09T14:00:00+01:00[Europe/Berlin]");
@@ -550,6 +548,22 @@ fn failing(world: &World, schedules: bool, fails_at: usize, mishap: Mishap) {
     let odd = Odd { inner: world.store.clone(), schedules, fails_at, mishap, writes: AtomicUsize::new(0) };
     let objects: Arc<dyn ObjectStore> = Arc::new(odd);
     world.office.set_accounts([Arc::new(account(&objects, None))]);
+}
+
+#[tokio::test]
+async fn a_change_behind_the_end_of_a_long_text_is_seen_by_who_approves() {
+    let world = World::new().await;
+    let long = |end: &str| format!("{}{end}", "a".repeat(20_000));
+    let lines = format!("DTSTART:20260302T100000Z\nTRANSP:TRANSPARENT\nSUMMARY:{}one", "t".repeat(700));
+    world.event("s", &format!("{lines}\nDESCRIPTION:{}", long("one"))).await;
+    let id = nth(&world, 0).await["id"].clone();
+    let change = json!({ "id": id, "title": format!("{}two", "t".repeat(700)), "description": long("two") });
+    let (_, preview) = world.asked("update_calendar_event", change).await;
+    assert!(preview.contains("ttone\n") && preview.contains("tttwo\n"), "{preview}");
+    assert_eq!(preview.matches("a… (+15003 characters, sha256 ").count(), 2, "{preview}");
+    assert!(preview.starts_with("Change: this event\nCalendar: Calendar (local)\n\n"), "{preview}");
+    let (_, preview) = world.asked("create_calendar_event", json!({ "title": "x", "start": "2026-03-02" })).await;
+    assert!(!preview.contains("Shows as"), "{preview}");
 }
 
 #[tokio::test]

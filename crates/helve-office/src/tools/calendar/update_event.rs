@@ -325,8 +325,8 @@ fn heading(input: &Input, scope: Scope, document: &Document, uid: &str) -> Strin
         (true, Scope::All) => "all occurrences",
     };
     match (input.cancel, input.respond) {
-        (true, _) => format!("Cancel {what}:"),
-        (false, Some(answer)) => format!("Answer {} to {what}:", answer.as_ical().to_lowercase()),
-        (false, None) => format!("Change {what}:"),
+        (true, _) => format!("Cancel: {what}"),
+        (false, Some(answer)) => format!("Answer: {}, for {what}", answer.as_ical().to_lowercase()),
+        (false, None) => format!("Change: {what}"),
     }
 }
