@@ -274,6 +274,20 @@ fn overrides_that_a_new_rule_has_no_place_for_go_and_are_told() {
     assert_eq!(listed(&document), ["2026-03-16T09:00:00"]);
 }
 
+#[test]
+fn all_are_cancelled_with_overrides_that_have_a_status_of_their_own() {
+    let mut document = stored();
+    let mut confirmed = changes();
+    confirmed.set.push(NewProperty::raw("STATUS", "CONFIRMED").unwrap());
+    change_one(&mut document, "a", id("20260413T070000Z"), &confirmed).unwrap();
+    let mut cancelled = changes();
+    cancelled.set.push(NewProperty::raw("STATUS", "CANCELLED").unwrap());
+    change_all(&mut document, "a", &cancelled).unwrap();
+    let text = printed(&document);
+    assert_eq!(text.matches("STATUS:CANCELLED\r\n").count(), 2, "{text}");
+    assert!(!text.contains("CONFIRMED"), "{text}");
+}
+
 fn split(document: &mut Document, at: &str, changes: &Changes) -> Document {
     match change_following(document, "a", id(at), changes, "b").unwrap() {
         Split::New(new) => new,

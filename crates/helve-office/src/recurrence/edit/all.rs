@@ -21,7 +21,7 @@ pub struct Changed {
 }
 
 /// Changes an event and all of its occurrences. An override takes a new value where it had the same as the event;
-/// what was changed for it alone stays.
+/// what was changed for it alone stays, but for its status.
 pub fn change_all(document: &mut Document, uid: &str, changes: &Changes) -> Result<Changed, SeriesEditError> {
     let before = series(document, uid)?;
     let event = before.event().ok_or(SeriesEditError::NoEvent)?;
@@ -68,7 +68,9 @@ fn same_values(over: &Component, event: &Component, changes: &Changes) -> HashMa
     names
         .map(str::to_ascii_uppercase)
         .map(|name| {
-            let same = !of_series.contains(&name.as_str()) && values(over, &name) == values(event, &name);
+            // What is cancelled for all is cancelled for one that said of itself that it takes place.
+            let same = name == "STATUS" || values(over, &name) == values(event, &name);
+            let same = same && !of_series.contains(&name.as_str());
             (name, same)
         })
         .collect()
