@@ -551,6 +551,20 @@ fn failing(world: &World, schedules: bool, fails_at: usize, mishap: Mishap) {
 }
 
 #[tokio::test]
+async fn all_do_not_follow_one_that_was_moved_by_itself() {
+    let world = World::new().await;
+    world.event("s", SERIES).await;
+    let second = nth(&world, 1).await;
+    let alone = json!({ "id": second["id"], "scope": "this", "start": "2026-03-10T14:00" });
+    world.ok("update_calendar_event", alone).await;
+    let before = world.stored("calendar/s.ics").await;
+    let all = json!({ "id": second["id"], "scope": "all", "start": "2026-03-10T15:00" });
+    let error = world.fails("update_calendar_event", all).await;
+    assert!(error.message().contains("moved by itself"), "{error}");
+    assert_eq!(world.stored("calendar/s.ics").await, before);
+}
+
+#[tokio::test]
 async fn a_change_behind_the_end_of_a_long_text_is_seen_by_who_approves() {
     let world = World::new().await;
     let long = |end: &str| format!("{}{end}", "a".repeat(20_000));

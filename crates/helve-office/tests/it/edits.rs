@@ -3,7 +3,7 @@
 use helve_office::ical::{DateValue, Document, NewProperty};
 use helve_office::recurrence::RecurrenceId;
 use helve_office::recurrence::edit::{
-    Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, define_zone,
+    Changed, Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, define_zone,
     remove_following, remove_one,
 };
 use proptest::prelude::*;
@@ -290,8 +290,8 @@ fn all_are_cancelled_with_overrides_that_have_a_status_of_their_own() {
 
 fn split(document: &mut Document, at: &str, changes: &Changes) -> Document {
     match change_following(document, "a", id(at), changes, "b").unwrap() {
-        Split::New(new) => new,
-        Split::Whole => panic!("it is not the first"),
+        Split::New(new, _) => new,
+        Split::Whole(_) => panic!("it is not the first"),
     }
 }
 
@@ -327,6 +327,28 @@ fn this_and_following_splits_the_series() {
 }
 
 #[test]
+fn a_split_changes_the_named_occurrence_also_where_it_was_changed_alone() {
+    let mut old = stored();
+    let mut changes = moving("20260413T160000", "20260413T170000");
+    changes.set.push(NewProperty::text("SUMMARY", "New").unwrap());
+    let new = split(&mut old, "20260413T070000Z", &changes);
+    assert_eq!(listed(&new), ["2026-04-13T16:00:00"]);
+    let text = printed(&new);
+    assert_eq!(text.matches("SUMMARY:New\r\n").count(), 2, "{text}");
+    assert!(!text.contains("cake"), "{text}");
+}
+
+#[test]
+fn a_split_tells_which_overrides_go() {
+    let mut document = stored();
+    let mut rule = changes();
+    rule.set.push(NewProperty::raw("RRULE", "FREQ=MONTHLY").unwrap());
+    let split = change_following(&mut document, "a", id("20260406T070000Z"), &rule, "b").unwrap();
+    let Split::New(_, changed) = split else { panic!("{split:?}") };
+    assert_eq!(changed.dropped, [id("20260413T070000Z")]);
+}
+
+#[test]
 fn a_split_that_moves_takes_the_later_exceptions_along() {
     let mut old = stored();
     let new = split(&mut old, "20260406T070000Z", &moving("20260407T100000", "20260407T103000"));
@@ -340,7 +362,7 @@ fn a_split_at_the_first_changes_the_whole_series() {
     let mut document = stored();
     let split =
         change_following(&mut document, "a", id("20260316T080000Z"), &setting("LOCATION", "Hall"), "b");
-    assert_eq!(split, Ok(Split::Whole));
+    assert_eq!(split, Ok(Split::Whole(Changed::default())));
     let text = printed(&document);
     assert!(text.contains("LOCATION:Hall") && !text.contains("UNTIL="));
 }
