@@ -275,6 +275,17 @@ fn overrides_that_a_new_rule_has_no_place_for_go_and_are_told() {
 }
 
 #[test]
+fn an_override_keeps_its_own_length_when_all_move() {
+    let mut document = stored();
+    let longer = moving("20260413T090000", "20260413T110000");
+    change_one(&mut document, "a", id("20260413T070000Z"), &longer).unwrap();
+    change_all(&mut document, "a", &moving("20260316T100000", "20260316T103000")).unwrap();
+    let text = printed(&document);
+    assert!(text.contains("DTEND;TZID=Europe/Berlin:20260413T120000\r\n"), "{text}");
+    assert!(text.contains("DTEND;TZID=Europe/Berlin:20260316T103000\r\n"), "{text}");
+}
+
+#[test]
 fn all_are_cancelled_with_overrides_that_have_a_status_of_their_own() {
     let mut document = stored();
     let mut confirmed = changes();

@@ -132,7 +132,8 @@ fn shift(
         // What was moved for this occurrence alone stays where it was put.
         if over.event.start.local() == original {
             let end_zone = end_zone(component, &mut zones);
-            follow(component, &over.event, shifted(original, by), form, end_zone, time_length(changes))?;
+            let length = length_of(event, &over.event, changes);
+            follow(component, &over.event, shifted(original, by), form, end_zone, length)?;
         }
     }
     Ok(())
@@ -145,6 +146,20 @@ fn time_length(changes: &Changes) -> Option<i64> {
         DateValue::Local(at) | DateValue::Utc(at) => naive_seconds(at),
     };
     changes.time.as_ref().map(|time| seconds(time.end) - seconds(time.start))
+}
+
+/// The length of an override that moves with its series: the new one, unless it had one of its own. Days and times have
+/// no length in common, so where one becomes the other all take the new one.
+fn length_of(event: &Event, over: &Event, changes: &Changes) -> Option<i64> {
+    let is_day = |start: DateValue| matches!(start, DateValue::Date(_));
+    let stays_kind = changes
+        .time
+        .as_ref()
+        .is_some_and(|time| is_day(time.start) == matches!(over.start, Start::Day(_)));
+    match stays_kind && over.length.naive() != event.length.naive() {
+        true => Some(over.length.naive()),
+        false => time_length(changes),
+    }
 }
 
 /// Moves an override along with its series.
