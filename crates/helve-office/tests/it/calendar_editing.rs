@@ -576,7 +576,8 @@ async fn a_change_behind_the_end_of_a_long_text_is_seen_by_who_approves() {
     assert!(preview.contains("ttone\n") && preview.contains("tttwo\n"), "{preview}");
     assert_eq!(preview.matches("a… (+15003 characters, sha256 ").count(), 2, "{preview}");
     assert!(preview.starts_with("Change: this event\nCalendar: Calendar (local)\n\n"), "{preview}");
-    let (_, preview) = world.asked("create_calendar_event", json!({ "title": "x", "start": "2026-03-02" })).await;
+    let (_, preview) =
+        world.asked("create_calendar_event", json!({ "title": "x", "start": "2026-03-02" })).await;
     assert!(!preview.contains("Shows as"), "{preview}");
 }
 

@@ -232,7 +232,7 @@ fn when_all_occurrences_move_their_exceptions_move_along() {
     assert_eq!(listed(&document), moved, "what was moved by hand stays where it was put");
     let text = printed(&document);
     for line in [
-        "DTSTART;TZID=Europe/Berlin:20260316T160000\r\n",
+        "DTSTART;X-P=1;TZID=Europe/Berlin:20260316T160000\r\n",
         "EXDATE;TZID=Europe/Berlin:20260323T160000\r\n",
         "EXDATE;TZID=Europe/Berlin:20260420T160000\r\n",
         "RECURRENCE-ID;TZID=Europe/Berlin:20260413T160000\r\n",
@@ -272,6 +272,19 @@ fn overrides_that_a_new_rule_has_no_place_for_go_and_are_told() {
     let changed = change_all(&mut document, "a", &rule).unwrap();
     assert_eq!(changed.dropped, [id("20260413T070000Z")]);
     assert_eq!(listed(&document), ["2026-03-16T09:00:00"]);
+}
+
+#[test]
+fn an_edit_keeps_parameters_that_do_not_belong_to_the_value() {
+    let mut document = calendar(
+        &STORED.replace("SUMMARY:Stand-up\n", "SUMMARY;LANGUAGE=de;ALTREP=\"x:y\";X-A=\"a;b\":Stand-up\n"),
+    );
+    let mut changes = moving("20260316T100000", "20260316T103000");
+    changes.set.push(NewProperty::text("SUMMARY", "New").unwrap());
+    change_all(&mut document, "a", &changes).unwrap();
+    let text = printed(&document);
+    assert!(text.contains("SUMMARY;LANGUAGE=de;X-A=\"a;b\":New\r\n"), "{text}");
+    assert!(text.contains("DTSTART;X-P=1;TZID=Europe/Berlin:20260316T100000\r\n"), "{text}");
 }
 
 #[test]
@@ -499,8 +512,8 @@ proptest! {
 
         let mut old = document.clone();
         match change_following(&mut old, "a", id, &setting("SUMMARY", "x"), "b").unwrap() {
-            Split::Whole => prop_assert_eq!(&occurrences(&old), &before),
-            Split::New(new) => {
+            Split::Whole(_) => prop_assert_eq!(&occurrences(&old), &before),
+            Split::New(new, _) => {
                 let mut both = occurrences(&old);
                 prop_assert_eq!(&both[..], &before[..at]);
                 both.extend(occurrences(&new));

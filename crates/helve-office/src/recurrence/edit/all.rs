@@ -152,10 +152,8 @@ fn time_length(changes: &Changes) -> Option<i64> {
 /// no length in common, so where one becomes the other all take the new one.
 fn length_of(event: &Event, over: &Event, changes: &Changes) -> Option<i64> {
     let is_day = |start: DateValue| matches!(start, DateValue::Date(_));
-    let stays_kind = changes
-        .time
-        .as_ref()
-        .is_some_and(|time| is_day(time.start) == matches!(over.start, Start::Day(_)));
+    let stays_kind =
+        changes.time.as_ref().is_some_and(|time| is_day(time.start) == matches!(over.start, Start::Day(_)));
     match stays_kind && over.length.naive() != event.length.naive() {
         true => Some(over.length.naive()),
         false => time_length(changes),
@@ -172,9 +170,9 @@ fn follow(
     length: Option<i64>,
 ) -> Result<(), EditError> {
     let Some(length) = length else { return move_to(component, event, local, end_zone) };
-    component.set(&form.property("DTSTART", &[form.value(local)])?);
+    component.rewrite(&form.property("DTSTART", &[form.value(local)])?);
     component.remove("DURATION");
-    component.set(&form.property("DTEND", &[form.value(shifted(local, length))])?);
+    component.rewrite(&form.property("DTEND", &[form.value(shifted(local, length))])?);
     Ok(())
 }
 

@@ -15,7 +15,8 @@ use super::update_event::{Clearable, Input, Scope};
 use crate::ical::{Component, DateValue, Document, NewProperty};
 use crate::objects::ObjectId;
 use crate::recurrence::edit::{
-    Changed, Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, remove_following,
+    Changed, Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one,
+    remove_following,
 };
 use crate::recurrence::{RecurrenceId, Series, When};
 use crate::rule::{local_time, naive_seconds};
@@ -253,8 +254,9 @@ fn span(edit: &Edit<'_>, before: &Document) -> Result<Option<Span>, ToolError> {
     }
     if edit.id.occurrence.is_some_and(|id| series.is_moved(id)) {
         let why = "this occurrence was moved by itself, so its time says nothing of the others";
-        return Err(wrong("id", "an occurrence that was not moved by itself", why)
-            .suggest("list the events, and give the new time of an occurrence that is where its series puts it"));
+        return Err(wrong("id", "an occurrence that was not moved by itself", why).suggest(
+            "list the events, and give the new time of an occurrence that is where its series puts it",
+        ));
     }
     // All of a series move by as much as the occurrence that was named.
     let first = series.when(None, edit.asker).ok_or_else(|| super::fault::not_found("event"))?.0;

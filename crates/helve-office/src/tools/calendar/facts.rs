@@ -40,7 +40,8 @@ pub(super) fn of_event(
         facts.extend(when_lines(when, asker));
     }
     // An occurrence repeats by its series, and does not say so itself.
-    let rule = component.property("RRULE").map(|rule| limited(&cleaned(rule.value(), usize::MAX), LINE_CHARS_MAX));
+    let rule =
+        component.property("RRULE").map(|rule| limited(&cleaned(rule.value(), usize::MAX), LINE_CHARS_MAX));
     facts.extend(rule.filter(|_| occurrence.is_none()).map(|rule| ("Repeats", rule)));
     facts.extend(line(component, "LOCATION").map(|place| ("Where", place)));
     facts.extend(line(component, "STATUS").map(|status| ("Status", status.to_lowercase())));
@@ -67,7 +68,10 @@ pub(super) fn of_task(document: &Document, asker: &Zone) -> Facts {
     facts.push(("Status", word(serde_json::to_value(TaskStatus::of(main)).unwrap_or_default())));
     facts.push(("Priority", word(serde_json::to_value(Priority::of(main)).unwrap_or_default())));
     facts.extend(project(main).map(|project| ("Project", project)));
-    facts.extend(main.property("RRULE").map(|rule| ("Repeats", limited(&cleaned(rule.value(), usize::MAX), LINE_CHARS_MAX))));
+    facts.extend(
+        main.property("RRULE")
+            .map(|rule| ("Repeats", limited(&cleaned(rule.value(), usize::MAX), LINE_CHARS_MAX))),
+    );
     facts.extend(text(main, "DESCRIPTION").map(|text| ("Notes", text)));
     facts
 }

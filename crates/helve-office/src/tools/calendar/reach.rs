@@ -91,9 +91,8 @@ pub(super) async fn unseen(office: &Office, caller: &Caller) -> Result<Vec<Unsee
         unseen.extend(known.is_empty().then(|| Unseen { account: account.id.clone(), why }));
     }
     for aside in office.set_aside().iter() {
-        let is_theirs = row(&aside.id).is_some_and(|row| {
-            row.kind == "dav" && (row.owner.is_none() || row.owner == caller.principal)
-        });
+        let is_theirs = row(&aside.id)
+            .is_some_and(|row| row.kind == "dav" && (row.owner.is_none() || row.owner == caller.principal));
         let why = crate::text::cleaned(&format!("it cannot be used now: {}", aside.trouble), 300);
         unseen.extend(is_theirs.then(|| Unseen { account: aside.id.clone(), why }));
     }
