@@ -182,8 +182,12 @@ async fn put(
     let version = store.put(href, bytes.clone(), expected).await?;
     match version {
         Some(version) => Ok(version),
-        // It is written; a version that nobody has makes the next update look again.
-        None => Ok(store.get(href).await.map_or_else(|_| version_of(&bytes), |object| object.version)),
+        // It is written; a version that nobody has makes the next update look again. So does one of somebody who wrote
+        // in between: taken for ours, it would be overwritten by the next update unseen.
+        None => Ok(match store.get(href).await {
+            Ok(object) if is_same_writing(&object.bytes, &bytes) => object.version,
+            Ok(_) | Err(_) => version_of(&bytes),
+        }),
     }
 }
 
