@@ -288,6 +288,34 @@ async fn a_server_without_tokens_is_compared_with_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_a_list_that_was_cut_short_leaves_out_is_not_gone() {
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::start(|seen: &Seen| {
+        let round = ROUND.load(Ordering::SeqCst);
+        let list = |names: &[&str]| names.iter().map(|name| etag(&format!("{CAL}{name}.ics"), "1")).collect();
+        match seen.method.as_str() {
+            "PROPFIND" if asks_about(seen) => Reply::xml(about("", &format!("tag-{round}"))),
+            "PROPFIND" if round == 0 => multistatus(&list(&["a", "b"]) as &String),
+            "PROPFIND" => multistatus(&format!(
+                "{}<response><href>{CAL}</href><status>HTTP/1.1 507 Insufficient Storage</status></response>",
+                list(&["b", "c"]) as String
+            )),
+            "GET" => object("\"1\""),
+            _ => Reply::status("501 Not Implemented"),
+        }
+    })
+    .await;
+    let store = account(&fake);
+    let all = store.changes(CAL, None).await.unwrap();
+    assert_eq!((all.changed.len(), all.more), (2, false));
+    ROUND.store(1, Ordering::SeqCst);
+    let part = store.changes(CAL, Some(&all.state)).await.unwrap();
+    assert_eq!((part.changed.len(), part.gone.len(), part.more), (1, 0, true));
+    let said = store.changes(CAL, Some(&part.state)).await.unwrap_err();
+    assert!(matches!(&said, Fault::Nonsense(text) if text.contains("only a part")), "{said:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_token_that_is_void_in_any_way_begins_anew() {
     for (status, body) in [
         ("403 Forbidden", "<error xmlns='DAV:'><valid-sync-token/></error>"),
