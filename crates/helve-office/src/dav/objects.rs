@@ -74,6 +74,8 @@ pub(super) async fn fetch(
                 Some(Found::Gone) => None,
                 None => get_one(dav, href).await?,
             };
+            // One spelling for each, whichever the server used here: two would be two objects.
+            let object = object.map(|object| Object { href: href.key().to_owned(), ..object });
             bytes += object.as_ref().map_or(0, |object| object.bytes.len());
             fetched.objects.extend(object);
             fetched.taken += 1;

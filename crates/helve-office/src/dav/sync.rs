@@ -185,8 +185,11 @@ impl Look<'_> {
             if item.href.is_same_collection(self.collection) || item.href.as_str().ends_with('/') {
                 continue;
             }
+            // What was kept in the server's own spelling before is kept by its key from now on.
+            let other = Some(item.href.as_str()).filter(|path| *path != item.href.key());
+            gone.extend(other.map(str::to_owned));
             match item.is_gone() {
-                true => gone.push(item.href.as_str().to_owned()),
+                true => gone.push(item.href.key().to_owned()),
                 false => changed.push(item.href),
             }
         }
@@ -210,7 +213,7 @@ impl Look<'_> {
             return Ok(ObjectChanges { reset, state, ..ObjectChanges::default() });
         }
         let (listed, truncated) = self.etags().await?;
-        let differs = |href: &Href, etag: &String| seen.get(href.as_str()) != Some(&digest(etag));
+        let differs = |href: &Href, etag: &String| seen.get(href.key()) != Some(&digest(etag));
         let changed: Vec<(Href, String)> = listed
             .iter()
             .filter(|(href, etag)| differs(href, etag))
@@ -222,12 +225,12 @@ impl Look<'_> {
         }
         let page: Vec<Href> = changed.iter().take(PAGE_OBJECTS_MAX).map(|(href, _)| href.clone()).collect();
         let fetched = fetch(dav, self.collection, self.kind, &page, PAGE_BYTES_MAX).await?;
-        let is_there: std::collections::HashSet<&str> = listed.keys().map(Href::as_str).collect();
+        let is_there: std::collections::HashSet<&str> = listed.keys().map(Href::key).collect();
         let is_gone = |href: &String| !truncated && !is_there.contains(href.as_str());
         let gone: Vec<String> = seen.keys().filter(|href| is_gone(href)).cloned().collect();
         seen.retain(|href, _| !is_gone(href));
         seen.extend(
-            changed.iter().take(fetched.taken).map(|(h, etag)| (h.as_str().to_owned(), digest(etag))),
+            changed.iter().take(fetched.taken).map(|(h, etag)| (h.key().to_owned(), digest(etag))),
         );
         let more = truncated || fetched.taken < changed.len();
         let state = State::Seen { ctag: now.filter(|_| !more), objects: seen }.text();

@@ -288,6 +288,29 @@ async fn a_server_without_tokens_is_compared_with_what_was_seen() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn two_spellings_of_a_place_are_one_object() {
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::start(|seen: &Seen| {
+        let round = ROUND.load(Ordering::SeqCst);
+        let name = ["a@b", "a%40b"][round % 2];
+        match seen.method.as_str() {
+            "PROPFIND" if asks_about(seen) => Reply::xml(about("", &format!("tag-{round}"))),
+            "PROPFIND" => multistatus(&etag(&format!("{CAL}{name}.ics"), "1")),
+            "GET" => object("\"1\""),
+            _ => Reply::status("501 Not Implemented"),
+        }
+    })
+    .await;
+    let store = account(&fake);
+    let first = store.changes(CAL, None).await.unwrap();
+    assert_eq!(first.changed[0].href, "/home/cal/a%40b.ics");
+    ROUND.store(1, Ordering::SeqCst);
+    let second = store.changes(CAL, Some(&first.state)).await.unwrap();
+    assert!(second.changed.is_empty() && second.gone.is_empty(), "{second:?}");
+    assert_eq!(store.new_href("/home/c@l/", "a"), "/home/c%40l/a.ics");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_a_list_that_was_cut_short_leaves_out_is_not_gone() {
     static ROUND: AtomicUsize = AtomicUsize::new(0);
     let fake = Fake::start(|seen: &Seen| {
