@@ -136,6 +136,7 @@ impl Look<'_> {
         Ok(ObjectChanges {
             reset,
             changed: fetched.objects,
+            unread: fetched.unread,
             gone: if after.is_none() { list.gone.clone() } else { Vec::new() },
             more: last.is_some() || list.truncated,
             state: state.text(),
@@ -221,7 +222,9 @@ impl Look<'_> {
             .collect();
         // All that it lists is read, but what it does not list may be there all the same.
         if truncated && changed.is_empty() {
-            return Err(dav.nonsense("lists only a part of a collection, and does not say how to get the rest"));
+            return Err(
+                dav.nonsense("lists only a part of a collection, and does not say how to get the rest")
+            );
         }
         let page: Vec<Href> = changed.iter().take(PAGE_OBJECTS_MAX).map(|(href, _)| href.clone()).collect();
         let fetched = fetch(dav, self.collection, self.kind, &page, PAGE_BYTES_MAX).await?;
@@ -229,12 +232,10 @@ impl Look<'_> {
         let is_gone = |href: &String| !truncated && !is_there.contains(href.as_str());
         let gone: Vec<String> = seen.keys().filter(|href| is_gone(href)).cloned().collect();
         seen.retain(|href, _| !is_gone(href));
-        seen.extend(
-            changed.iter().take(fetched.taken).map(|(h, etag)| (h.key().to_owned(), digest(etag))),
-        );
+        seen.extend(changed.iter().take(fetched.taken).map(|(h, etag)| (h.key().to_owned(), digest(etag))));
         let more = truncated || fetched.taken < changed.len();
         let state = State::Seen { ctag: now.filter(|_| !more), objects: seen }.text();
-        Ok(ObjectChanges { reset, changed: fetched.objects, gone, state, more })
+        Ok(ObjectChanges { reset, changed: fetched.objects, gone, unread: fetched.unread, state, more })
     }
 
     /// Every object of the collection with its ETag, and whether the server left some out.

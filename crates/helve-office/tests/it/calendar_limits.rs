@@ -130,7 +130,8 @@ impl ObjectStore for Pages {
             let changed = if at < 6 { vec![object(at), object(at + 1)] } else { Vec::new() };
             let gone = if at == 4 { vec!["/c/0.ics".to_owned()] } else { Vec::new() };
             let state = (at + 2).min(6).to_string();
-            Ok(ObjectChanges { reset: since.is_none(), changed, gone, state, more: at < 4 })
+            let unread = Vec::new();
+            Ok(ObjectChanges { reset: since.is_none(), changed, gone, unread, state, more: at < 4 })
         })
     }
 

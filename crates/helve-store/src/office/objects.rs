@@ -217,6 +217,23 @@ impl OfficeDb {
         .await
     }
 
+    /// The names of objects of a collection that have this version.
+    pub async fn objects_of_version(
+        &self,
+        collection: i64,
+        version: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, OfficeError> {
+        let version = version.to_owned();
+        self.read(move |db| {
+            let mut rows = db.prepare_cached(
+                "SELECT href FROM objects WHERE collection = ?1 AND version = ?2 ORDER BY id LIMIT ?3",
+            )?;
+            rows.query_map(params![collection, version, bounded(limit)], |row| row.get(0))?.collect()
+        })
+        .await
+    }
+
     /// Objects of a collection with a number above one, in their order.
     pub async fn objects_after(
         &self,
