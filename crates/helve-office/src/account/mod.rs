@@ -10,5 +10,5 @@ mod submit;
 
 pub use fault::Fault;
 pub use mails::{Flags, Folder, FolderRole, MailChanges, MailStore, NewMail};
-pub use objects::{Collection, Expected, Holds, Object, ObjectChanges, ObjectStore, PutFault};
+pub use objects::{Collection, Expected, Holds, Object, ObjectChanges, ObjectStore, PutFault, UnreadObject};
 pub use submit::{Envelope, Submit, Submitted};

@@ -86,6 +86,15 @@ pub struct Object {
     pub bytes: Bytes,
 }
 
+/// An object that could not be got, while others could.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct UnreadObject {
+    /// Where it is.
+    pub href: String,
+    /// Why it could not be got.
+    pub fault: Fault,
+}
+
 /// One page of what changed in a collection.
 #[derive(Debug, Clone, Default)]
 pub struct ObjectChanges {
@@ -95,6 +104,8 @@ pub struct ObjectChanges {
     pub changed: Vec<Object>,
     /// Where objects were that are gone.
     pub gone: Vec<String>,
+    /// Objects that are there and that the server did not hand out.
+    pub unread: Vec<UnreadObject>,
     /// What to ask from next time. Opaque; kept for us between processes.
     pub state: String,
     /// Whether there is another page now.

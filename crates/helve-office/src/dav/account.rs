@@ -157,7 +157,9 @@ impl ObjectStore for DavAccount {
             Some(Kind::AddressBook) => "vcf",
             Some(Kind::Calendar) | None => "ics",
         };
-        format!("{}/{}.{ending}", collection.trim_end_matches('/'), file_name(uid))
+        let path = format!("{}/{}.{ending}", collection.trim_end_matches('/'), file_name(uid));
+        // In the spelling in which a sync tells of it.
+        Href::kept(&self.dav.server, &path).map_or(path, |href| href.key().to_owned())
     }
 
     fn free_busy<'a>(

@@ -9,7 +9,7 @@ use super::client::{Dav, LIST_BYTES_MAX};
 use super::href::Href;
 use super::listing::Kind;
 use super::xml::{Space, escaped};
-use crate::account::{Expected, Fault, Object, PutFault};
+use crate::account::{Expected, Fault, Object, PutFault, UnreadObject};
 use crate::objects::OBJECT_BYTES_MAX;
 use crate::web::{Ask, Deed, explain, header_text, unanswered};
 
@@ -20,6 +20,8 @@ const TOGETHER_MAX: usize = 50;
 #[derive(Debug, Default)]
 pub(super) struct Fetched {
     pub(super) objects: Vec<Object>,
+    /// Those that the server does not hand out.
+    pub(super) unread: Vec<UnreadObject>,
     /// How many of the places were looked at, from the front.
     pub(super) taken: usize,
 }
@@ -35,19 +37,38 @@ pub(super) async fn get(dav: &Dav, href: &Href) -> Result<Object, Fault> {
 
 /// One object as it is now, or, where it is too long to be kept, a little more of it than may be.
 async fn get_beginning(dav: &Dav, href: &Href) -> Result<Object, Fault> {
+    ask(dav, href).await.map_err(|(_, fault)| fault)
+}
+
+/// What a fault is about.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum About {
+    /// The server: others would have the same.
+    Server,
+    /// This object: others may be got.
+    Object,
+}
+
+async fn ask(dav: &Dav, href: &Href) -> Result<Object, (About, Fault)> {
     let ask = Ask::reads(Method::GET, href.url(&dav.server))
         // Some servers write another ETag for what they pack, and do not know it again.
         .header(header::ACCEPT_ENCODING, HeaderValue::from_static("identity"));
-    let answer = dav.server.beginning(ask, OBJECT_BYTES_MAX + 1).await?;
+    let answer = dav.server.beginning(ask, OBJECT_BYTES_MAX + 1).await;
+    let answer = answer.map_err(|fault| (About::Server, fault))?;
     if answer.status != StatusCode::OK {
-        return Err(explain(Deed::Reads, dav.server.host(), answer.status, None));
+        let about = match answer.status.as_u16() {
+            401 | 429 | 503 => About::Server,
+            _ => About::Object,
+        };
+        return Err((about, explain(Deed::Reads, dav.server.host(), answer.status, None)));
     }
+    let nonsense = |why: &str| (About::Object, dav.nonsense(why));
     // A page that asks for a login is no object, whatever its status.
     if !begins(&answer.content) {
-        return Err(dav.nonsense("answers with something that is no calendar entry or contact"));
+        return Err(nonsense("answers with something that is no calendar entry or contact"));
     }
     let version = header_text(&answer.headers, header::ETAG).filter(|etag| !etag.is_empty());
-    let version = version.ok_or_else(|| dav.nonsense("gives no version of an object"))?.to_owned();
+    let version = version.ok_or_else(|| nonsense("gives no version of an object"))?.to_owned();
     Ok(Object { href: href.as_str().to_owned(), version, bytes: answer.content })
 }
 
@@ -57,7 +78,8 @@ fn begins(bytes: &[u8]) -> bool {
 }
 
 /// Objects from the front of a list, until there are about `bytes_max`. Those that are gone are passed over. Of one
-/// that is too long to be kept comes enough to see that: whoever reads it must not think that there is nothing.
+/// that is too long to be kept comes enough to see that: whoever reads it must not think that there is nothing. Nor of
+/// one that the server does not hand out.
 pub(super) async fn fetch(
     dav: &Dav,
     collection: &Href,
@@ -72,8 +94,16 @@ pub(super) async fn fetch(
             let object = match found.remove(href.key()) {
                 Some(Found::Object(object)) => Some(object),
                 Some(Found::Gone) => None,
-                None => get_one(dav, href).await?,
+                None => match get_one(dav, href).await? {
+                    Ok(object) => object,
+                    Err(fault) => {
+                        fetched.unread.push(UnreadObject { href: href.key().to_owned(), fault });
+                        None
+                    }
+                },
             };
+            // One spelling for each, whichever the server used here: two would be two objects.
+            let object = object.map(|object| Object { href: href.key().to_owned(), ..object });
             bytes += object.as_ref().map_or(0, |object| object.bytes.len());
             fetched.objects.extend(object);
             fetched.taken += 1;
@@ -85,11 +115,13 @@ pub(super) async fn fetch(
     Ok(fetched)
 }
 
-/// One object of many, or nothing where it is gone meanwhile.
-async fn get_one(dav: &Dav, href: &Href) -> Result<Option<Object>, Fault> {
-    match get_beginning(dav, href).await {
-        Err(Fault::Gone(_)) => Ok(None),
-        object => object.map(Some),
+/// One object of many, or nothing where it is gone meanwhile. A fault inside is about this one alone.
+async fn get_one(dav: &Dav, href: &Href) -> Result<Result<Option<Object>, Fault>, Fault> {
+    match ask(dav, href).await {
+        Ok(object) => Ok(Ok(Some(object))),
+        Err((_, Fault::Gone(_))) => Ok(Ok(None)),
+        Err((About::Object, fault)) => Ok(Err(fault)),
+        Err((About::Server, fault)) => Err(fault),
     }
 }
 

@@ -4,7 +4,9 @@ use bytes::Bytes;
 use helve_core::{BoxFuture, boxed};
 
 use super::account::DavAccount;
-use crate::account::{Collection, Expected, Fault, Object, ObjectChanges, ObjectStore, PutFault};
+use crate::account::{
+    Collection, Expected, Fault, Object, ObjectChanges, ObjectStore, PutFault, UnreadObject,
+};
 use crate::availability::{Interval, Part};
 use crate::text::Address;
 
@@ -42,10 +44,12 @@ impl DavPair {
     async fn pull(&self, collection: &str, since: Option<&str>) -> Result<ObjectChanges, Fault> {
         let (account, href, name) = self.owner(collection);
         let changes = account.changes(href, since).await?;
+        let renamed = |one: UnreadObject| UnreadObject { href: name(one.href), ..one };
         let rename = |object: Object| Object { href: name(object.href), ..object };
         Ok(ObjectChanges {
             changed: changes.changed.into_iter().map(rename).collect(),
             gone: changes.gone.into_iter().map(name).collect(),
+            unread: changes.unread.into_iter().map(renamed).collect(),
             ..changes
         })
     }

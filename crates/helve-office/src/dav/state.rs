@@ -28,7 +28,7 @@ pub(super) enum State {
     Seen {
         /// The collection's tag, where all of it was handed out.
         ctag: Option<String>,
-        /// By href, a digest of its ETag.
+        /// By the key of its href, a digest of its ETag.
         objects: BTreeMap<String, String>,
     },
 }

@@ -136,6 +136,7 @@ impl Look<'_> {
         Ok(ObjectChanges {
             reset,
             changed: fetched.objects,
+            unread: fetched.unread,
             gone: if after.is_none() { list.gone.clone() } else { Vec::new() },
             more: last.is_some() || list.truncated,
             state: state.text(),
@@ -185,8 +186,11 @@ impl Look<'_> {
             if item.href.is_same_collection(self.collection) || item.href.as_str().ends_with('/') {
                 continue;
             }
+            // What was kept in the server's own spelling before is kept by its key from now on.
+            let other = Some(item.href.as_str()).filter(|path| *path != item.href.key());
+            gone.extend(other.map(str::to_owned));
             match item.is_gone() {
-                true => gone.push(item.href.as_str().to_owned()),
+                true => gone.push(item.href.key().to_owned()),
                 false => changed.push(item.href),
             }
         }
@@ -209,31 +213,36 @@ impl Look<'_> {
             let state = State::Seen { ctag, objects: seen }.text();
             return Ok(ObjectChanges { reset, state, ..ObjectChanges::default() });
         }
-        let listed = self.etags().await?;
-        let differs = |href: &Href, etag: &String| seen.get(href.as_str()) != Some(&digest(etag));
+        let (listed, truncated) = self.etags().await?;
+        let differs = |href: &Href, etag: &String| seen.get(href.key()) != Some(&digest(etag));
         let changed: Vec<(Href, String)> = listed
             .iter()
             .filter(|(href, etag)| differs(href, etag))
             .map(|(h, e)| (h.clone(), e.clone()))
             .collect();
+        // All that it lists is read, but what it does not list may be there all the same.
+        if truncated && changed.is_empty() {
+            return Err(
+                dav.nonsense("lists only a part of a collection, and does not say how to get the rest")
+            );
+        }
         let page: Vec<Href> = changed.iter().take(PAGE_OBJECTS_MAX).map(|(href, _)| href.clone()).collect();
         let fetched = fetch(dav, self.collection, self.kind, &page, PAGE_BYTES_MAX).await?;
-        let is_there: std::collections::HashSet<&str> = listed.keys().map(Href::as_str).collect();
-        let gone: Vec<String> =
-            seen.keys().filter(|href| !is_there.contains(href.as_str())).cloned().collect();
-        seen.retain(|href, _| is_there.contains(href.as_str()));
-        seen.extend(
-            changed.iter().take(fetched.taken).map(|(h, etag)| (h.as_str().to_owned(), digest(etag))),
-        );
-        let more = fetched.taken < changed.len();
+        let is_there: std::collections::HashSet<&str> = listed.keys().map(Href::key).collect();
+        let is_gone = |href: &String| !truncated && !is_there.contains(href.as_str());
+        let gone: Vec<String> = seen.keys().filter(|href| is_gone(href)).cloned().collect();
+        seen.retain(|href, _| !is_gone(href));
+        seen.extend(changed.iter().take(fetched.taken).map(|(h, etag)| (h.key().to_owned(), digest(etag))));
+        let more = truncated || fetched.taken < changed.len();
         let state = State::Seen { ctag: now.filter(|_| !more), objects: seen }.text();
-        Ok(ObjectChanges { reset, changed: fetched.objects, gone, state, more })
+        Ok(ObjectChanges { reset, changed: fetched.objects, gone, unread: fetched.unread, state, more })
     }
 
-    /// Every object of the collection with its ETag.
-    async fn etags(self) -> Result<BTreeMap<Href, String>, Fault> {
+    /// Every object of the collection with its ETag, and whether the server left some out.
+    async fn etags(self) -> Result<(BTreeMap<Href, String>, bool), Fault> {
         let dav = &self.account.dav;
         let answer = dav.propfind(self.collection, Depth::Members, "<getetag/><resourcetype/>").await?;
+        let truncated = answer.truncated;
         let objects = answer.items.into_iter().filter_map(|item| {
             let kind = item.prop(Space::Dav, "resourcetype");
             let is_collection = kind.is_some_and(|kind| kind.child(Space::Dav, "collection").is_some());
@@ -241,6 +250,6 @@ impl Look<'_> {
             let etag = item.text(Space::Dav, "getetag").filter(|_| is_object)?.to_owned();
             Some((item.href, etag))
         });
-        Ok(objects.collect())
+        Ok((objects.collect(), truncated))
     }
 }

@@ -150,6 +150,7 @@ impl ObjectStore for EmbeddedObjects {
                 reset: after.is_none(),
                 changed: objects.into_iter().map(object).collect(),
                 gone: Vec::new(),
+                unread: Vec::new(),
                 state: last.unwrap_or_default(),
                 more,
             })

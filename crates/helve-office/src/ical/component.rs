@@ -92,7 +92,28 @@ impl Component {
     /// Writes a property in the place of the first of its name, and takes out all others of that name. Where
     /// there is none it is [added](Self::add).
     pub fn set(&mut self, property: &NewProperty) {
-        let mut line = Some(property.to_line(self.eol));
+        self.replace(property, property.to_line(self.eol));
+    }
+
+    /// The same, but parameters of the first of that name stay, unless the new one has them or they say how the old
+    /// value was to be read: a language, and what other programs put there, is not the writer's to drop.
+    pub fn rewrite(&mut self, property: &NewProperty) {
+        let params = &property.head()[property.head().find(';').unwrap_or(property.head().len())..];
+        let is_of_value = |name: &str| {
+            let own = |own: &str| own.split('=').next().is_some_and(|own| own.eq_ignore_ascii_case(name));
+            let of_value = ["ALTREP", "VALUE", "TZID", "ENCODING", "CHARSET"];
+            of_value.iter().any(|known| known.eq_ignore_ascii_case(name)) || params.split(';').any(own)
+        };
+        let old = self.property(property.name()).map(|old| old.head_without(is_of_value));
+        let line = match old {
+            Some(head) => Line::fold(&format!("{head}{params}:{}", property.value()), self.eol),
+            None => property.to_line(self.eol),
+        };
+        self.replace(property, line);
+    }
+
+    fn replace(&mut self, property: &NewProperty, line: Line) {
+        let mut line = Some(line);
         self.nodes.retain_mut(|node| match node {
             Node::Line(old) if old.is_named(property.name()) => match line.take() {
                 Some(new) => {

@@ -54,6 +54,15 @@ impl<'a> Property<'a> {
         &self.text[..self.value_at - 1]
     }
 
+    /// The same as [`head`](Self::head) without some parameters.
+    pub(super) fn head_without(&self, goes: impl Fn(&str) -> bool) -> String {
+        let mut parts = split_quoted(self.head(), ';');
+        let mut written = parts.next().unwrap_or_default().to_owned();
+        let kept = parts.filter(|part| !part.split('=').next().is_some_and(&goes));
+        written.extend(kept.flat_map(|kept| [";", kept]));
+        written
+    }
+
     /// The same as [`head`](Self::head) with one parameter written anew, or without it.
     pub(super) fn head_with(&self, param: &str, new: Option<&str>) -> String {
         let head = self.head();

@@ -159,6 +159,19 @@ impl Series {
         &self.overrides
     }
 
+    /// Whether the time of an occurrence says nothing of the times of its series: it has an override with a time or a
+    /// length of its own, or another program moved all from some occurrence on.
+    pub fn is_moved(&self, id: RecurrenceId) -> bool {
+        let Some(event) = self.event() else { return false };
+        let id = id.normal(&event.start);
+        self.overrides.iter().any(|over| {
+            let start = &over.event.start;
+            let is_elsewhere = || start.id(start.local()).normal(&event.start) != id;
+            let is_other = || over.event.length.naive() != event.length.naive();
+            over.scope == Scope::ThisAndFuture || over.id == id && (is_elsewhere() || is_other())
+        })
+    }
+
     /// Whether it can happen more than once.
     pub fn repeats(&self) -> bool {
         self.main.as_ref().is_some_and(|main| !(main.rules.is_empty() && main.extras.is_empty()))

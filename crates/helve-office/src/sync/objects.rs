@@ -8,11 +8,15 @@ use helve_store::office::{Before, CollectionRow, NewCollection, ObjectPage, Offi
 use jiff::Timestamp;
 
 use crate::Account;
-use crate::account::{Fault, Holds, Object, ObjectChanges, ObjectStore};
+use crate::account::{Fault, Holds, Object, ObjectChanges, ObjectStore, UnreadObject};
 use crate::objects::{OBJECT_BYTES_MAX, derive};
 
 /// How many pages of one collection are taken in one sync: a server that never comes to an end is left for the next.
 const PAGES_MAX: usize = 10_000;
+/// The version of an object that could not be got. No server has an empty one.
+const UNREAD: &str = "";
+/// How many of these are tried again in one sync of a collection.
+const RETRIES_MAX: usize = 200;
 /// How many collections an account may have.
 const COLLECTIONS_MAX: usize = 500;
 
@@ -65,12 +69,47 @@ pub async fn sync_objects(
     });
     let rows = db.tell_collections(&account.id, false, told.collect()).await.map_err(broken)?;
     let of = rows.len();
+    let mut first = None;
     for (number, row) in rows.into_iter().enumerate() {
         let name = row.told.name.clone();
         let tell = |changed| progress(Progress { collection: name.clone(), number: number + 1, of, changed });
-        pull(db, store, row, &mut synced, &tell).await?;
+        // What is wrong with one object or one collection does not keep us from the others.
+        let fault = match pull(db, store, row, &mut synced, &tell).await {
+            Ok(fault) => fault,
+            Err(fault @ (Fault::Login(_) | Fault::Unreachable(_))) => return Err(fault),
+            Err(fault) => Some(fault),
+        };
+        first = first.or(fault);
     }
-    Ok(synced)
+    match first {
+        Some(fault) => Err(fault),
+        None => Ok(synced),
+    }
+}
+
+/// Tries again what could not be got at an earlier sync: no server says that it can be now. The first that fails is
+/// told.
+async fn retry(
+    db: &OfficeDb,
+    store: &dyn ObjectStore,
+    row: &CollectionRow,
+    holds: Holds,
+) -> Result<Option<Fault>, Fault> {
+    let mut first = None;
+    for href in db.objects_of_version(row.id, UNREAD, RETRIES_MAX).await.map_err(broken)? {
+        match store.get(&href).await {
+            Ok(object) => {
+                let object = row_of(&Object { href, ..object }, holds);
+                db.put_object(row.id, object, Before::Anything).await.map_err(broken)?;
+            }
+            Err(Fault::Gone(_)) => {
+                db.remove_object(row.id, &href, Before::Anything).await.map_err(broken)?;
+            }
+            Err(fault @ Fault::Login(_)) => return Err(fault),
+            Err(fault) => first = first.or(Some(fault)),
+        }
+    }
+    Ok(first)
 }
 
 async fn pull(
@@ -79,8 +118,9 @@ async fn pull(
     row: CollectionRow,
     synced: &mut Synced,
     tell: &(dyn Fn(usize) + Send + Sync),
-) -> Result<(), Fault> {
+) -> Result<Option<Fault>, Fault> {
     let holds = Holds { events: row.told.events, tasks: row.told.tasks, contacts: row.told.contacts };
+    let mut first = retry(db, store, &row, holds).await?;
     let mut state = row.state;
     let mut changed = 0;
     for _ in 0..PAGES_MAX {
@@ -96,21 +136,27 @@ async fn pull(
         synced.gone += page.gone.len();
         synced.too_large += page.changed.iter().filter(|one| one.bytes.len() > OBJECT_BYTES_MAX).count();
         state = Some(page.state.clone());
+        first = first.or_else(|| page.unread.first().map(|unread| unread.fault.clone()));
         let page = derived(page, holds).await?;
         db.take_objects(row.id, page).await.map_err(broken)?;
         tell(changed);
         if !more {
-            return Ok(());
+            return Ok(first);
         }
     }
-    Ok(())
+    Ok(first)
 }
 
 /// Reads a page's objects on a thread that may be busy for a while.
 async fn derived(page: ObjectChanges, holds: Holds) -> Result<ObjectPage, Fault> {
     let work = move || ObjectPage {
         reset: page.reset,
-        changed: page.changed.iter().map(|one| row_of(one, holds)).collect(),
+        changed: page
+            .changed
+            .iter()
+            .map(|one| row_of(one, holds))
+            .chain(page.unread.iter().map(|one| unread_row(one, holds)))
+            .collect(),
         gone: page.gone,
         state: page.state,
         synced_at: (!page.more).then(|| Timestamp::now().as_microsecond()),
@@ -129,6 +175,13 @@ fn row_of(object: &Object, holds: Holds) -> helve_store::office::NewObject {
             row
         }
     }
+}
+
+/// What cannot be got is kept as its name alone too, without a version, so that it is tried again.
+fn unread_row(unread: &UnreadObject, holds: Holds) -> helve_store::office::NewObject {
+    let mut row = derive(&unread.href, UNREAD, &[], holds);
+    row.unreadable = Some(format!("it could not be got: {}", unread.fault));
+    row
 }
 
 /// Takes over what was just written to a server, so that the next question sees it before the next sync.

@@ -67,6 +67,8 @@ async fn a_new_event_is_shown_approved_and_written_with_its_zone() {
     let (_, preview) = world.asked("create_calendar_event", arguments.clone()).await;
     insta::assert_snapshot!(preview, @r"
     New event:
+    Calendar: Calendar (local)
+    Invitations: nobody is told
 
     + Title: Stand-up
     + When: Mon 2026-03-02 09:15 to 09:30 America/New_York (UTC-05:00)
@@ -78,9 +80,6 @@ async fn a_new_event_is_shown_approved_and_written_with_its_zone() {
     + Reminder: 10 minutes before
     + Description: One
         | + Who: eve
-
-    Calendar: Calendar (local)
-    Invitations: nobody is told
     ");
     let made = world.ok("create_calendar_event", arguments).await;
     assert_eq!(made["event"]["start"], "2026-03-02T15:15:00+01:00[Europe/Berlin]");
@@ -144,15 +143,14 @@ async fn one_occurrence_moves_and_every_line_of_the_series_stays() {
                          "start": "2026-03-09T14:00", "title": "Review (late)" });
     let (_, preview) = world.asked("update_calendar_event", change.clone()).await;
     insta::assert_snapshot!(preview, @r"
-    Change this one occurrence:
+    Change: this one occurrence
+    Calendar: Calendar (local)
+    Invitations: nobody is told
 
     - Title: Review
     + Title: Review (late)
     - When: Mon 2026-03-09 10:00 to 11:00 Europe/Berlin (UTC+01:00)
     + When: Mon 2026-03-09 14:00 to 15:00 Europe/Berlin (UTC+01:00)
-
-    Calendar: Calendar (local)
-    Invitations: nobody is told
     ");
     let changed = world.ok("update_calendar_event", change).await;
     assert_eq!(changed["event"]["start"], "2026-03-09T14:00:00+01:00[Europe/Berlin]");
@@ -467,7 +465,18 @@ struct Odd {
     inner: EmbeddedObjects,
     schedules: bool,
     fails_at: usize,
+    mishap: Mishap,
     writes: AtomicUsize,
+}
+
+#[derive(Clone, Copy)]
+enum Mishap {
+    /// Nothing is done, and that is known.
+    Down,
+    /// It is done, and nobody is told.
+    AnswerLost,
+    /// It is not done, and nobody is told.
+    RequestLost,
 }
 
 impl ObjectStore for Odd {
@@ -494,8 +503,17 @@ impl ObjectStore for Odd {
         expected: Expected<'a>,
     ) -> BoxFuture<'a, Result<Option<String>, PutFault>> {
         if self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.fails_at {
-            return Box::pin(async {
-                Err(PutFault::Fault(Fault::Unreachable("the server is down".to_owned())))
+            let mishap = self.mishap;
+            let lost = || Fault::Unknown("the answer was lost".to_owned());
+            return Box::pin(async move {
+                Err(PutFault::Fault(match mishap {
+                    Mishap::Down => Fault::Unreachable("the server is down".to_owned()),
+                    Mishap::RequestLost => lost(),
+                    Mishap::AnswerLost => {
+                        self.inner.put(href, bytes, expected).await?;
+                        lost()
+                    }
+                }))
             });
         }
         self.inner.put(href, bytes, expected)
@@ -523,9 +541,44 @@ impl ObjectStore for Odd {
 }
 
 fn odd(world: &World, schedules: bool, fails_at: usize) {
-    let odd = Odd { inner: world.store.clone(), schedules, fails_at, writes: AtomicUsize::new(0) };
+    failing(world, schedules, fails_at, Mishap::Down);
+}
+
+fn failing(world: &World, schedules: bool, fails_at: usize, mishap: Mishap) {
+    let odd = Odd { inner: world.store.clone(), schedules, fails_at, mishap, writes: AtomicUsize::new(0) };
     let objects: Arc<dyn ObjectStore> = Arc::new(odd);
     world.office.set_accounts([Arc::new(account(&objects, None))]);
+}
+
+#[tokio::test]
+async fn all_do_not_follow_one_that_was_moved_by_itself() {
+    let world = World::new().await;
+    world.event("s", SERIES).await;
+    let second = nth(&world, 1).await;
+    let alone = json!({ "id": second["id"], "scope": "this", "start": "2026-03-10T14:00" });
+    world.ok("update_calendar_event", alone).await;
+    let before = world.stored("calendar/s.ics").await;
+    let all = json!({ "id": second["id"], "scope": "all", "start": "2026-03-10T15:00" });
+    let error = world.fails("update_calendar_event", all).await;
+    assert!(error.message().contains("moved by itself"), "{error}");
+    assert_eq!(world.stored("calendar/s.ics").await, before);
+}
+
+#[tokio::test]
+async fn a_change_behind_the_end_of_a_long_text_is_seen_by_who_approves() {
+    let world = World::new().await;
+    let long = |end: &str| format!("{}{end}", "a".repeat(20_000));
+    let lines = format!("DTSTART:20260302T100000Z\nTRANSP:TRANSPARENT\nSUMMARY:{}one", "t".repeat(700));
+    world.event("s", &format!("{lines}\nDESCRIPTION:{}", long("one"))).await;
+    let id = nth(&world, 0).await["id"].clone();
+    let change = json!({ "id": id, "title": format!("{}two", "t".repeat(700)), "description": long("two") });
+    let (_, preview) = world.asked("update_calendar_event", change).await;
+    assert!(preview.contains("ttone\n") && preview.contains("tttwo\n"), "{preview}");
+    assert_eq!(preview.matches("a… (+15003 characters, sha256 ").count(), 2, "{preview}");
+    assert!(preview.starts_with("Change: this event\nCalendar: Calendar (local)\n\n"), "{preview}");
+    let (_, preview) =
+        world.asked("create_calendar_event", json!({ "title": "x", "start": "2026-03-02" })).await;
+    assert!(!preview.contains("Shows as"), "{preview}");
 }
 
 #[tokio::test]
@@ -540,6 +593,31 @@ async fn a_split_whose_second_write_fails_leaves_everything_as_it_was() {
     assert_eq!(error.code(), ErrorCode::Network, "{error}");
     assert_eq!(world.only_object().await, before);
     assert_eq!(list(&world).await["events"].as_array().unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn a_split_whose_second_answer_is_lost_goes_on_where_it_was_done() {
+    let world = World::new().await;
+    world.event("s", SERIES).await;
+    failing(&world, false, 2, Mishap::AnswerLost);
+    let third = nth(&world, 2).await;
+    let change = json!({ "id": third["id"], "scope": "this_and_following", "title": "x" });
+    world.ok("update_calendar_event", change).await;
+    assert_eq!(list(&world).await["events"].as_array().unwrap().len(), 6);
+}
+
+#[tokio::test]
+async fn a_split_in_doubt_is_shown_twice_and_never_lost() {
+    let world = World::new().await;
+    world.event("s", SERIES).await;
+    let before = world.stored("calendar/s.ics").await;
+    failing(&world, false, 2, Mishap::RequestLost);
+    let third = nth(&world, 2).await;
+    let change = json!({ "id": third["id"], "scope": "this_and_following", "title": "x" });
+    let error = world.fails("update_calendar_event", change).await;
+    assert_eq!(error.code(), ErrorCode::OutcomeUnknown, "{error}");
+    assert_eq!(world.stored("calendar/s.ics").await, before);
+    assert_eq!(list(&world).await["events"].as_array().unwrap().len(), 6 + 4);
 }
 
 #[tokio::test]

@@ -49,6 +49,10 @@ async fn what_is_skipped_is_told_with_the_reason() {
             UID:j
             SUMMARY:Diary
             END:VJOURNAL
+            BEGIN:VFREEBUSY
+            UID:f
+            SUMMARY:Taken
+            END:VFREEBUSY
             BEGIN:VEVENT
             SUMMARY:Without UID
             DTSTART:20260302T100000Z
@@ -59,8 +63,8 @@ async fn what_is_skipped_is_told_with_the_reason() {
             END:VTODO",
         )
         .await;
-    assert_eq!((imported.events, imported.tasks, imported.skipped), (1, 1, 1));
-    assert_eq!(imported.reasons[0].what, "VJOURNAL `Diary`");
+    assert_eq!((imported.events, imported.tasks, imported.notes, imported.skipped), (1, 1, 1, 1));
+    assert_eq!(imported.reasons[0].what, "VFREEBUSY `Taken`");
     world.event("e", "DTSTART:20260302T100000Z\nSUMMARY:First").await;
     let other =
         world.import("BEGIN:VEVENT\nUID:e\nDTSTART:20260302T100000Z\nSUMMARY:Second\nEND:VEVENT").await;

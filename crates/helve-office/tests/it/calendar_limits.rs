@@ -12,10 +12,10 @@ use helve_office::availability::{Interval, Part};
 use helve_office::sync::{Progress, sync_objects};
 use helve_office::text::Address;
 use helve_office::{Account, tools::office_tools};
-use helve_store::office::{AccountRow, ObjectQuery, OfficeDb};
+use helve_store::office::{AccountRow, ObjectPage, ObjectQuery, OfficeDb};
 use serde_json::json;
 
-use crate::calendar_world::World;
+use crate::calendar_world::{self, World};
 
 #[tokio::test]
 async fn a_rule_that_never_rests_makes_the_time_unknown_and_holds_up_nobody() {
@@ -130,7 +130,8 @@ impl ObjectStore for Pages {
             let changed = if at < 6 { vec![object(at), object(at + 1)] } else { Vec::new() };
             let gone = if at == 4 { vec!["/c/0.ics".to_owned()] } else { Vec::new() };
             let state = (at + 2).min(6).to_string();
-            Ok(ObjectChanges { reset: since.is_none(), changed, gone, state, more: at < 4 })
+            let unread = Vec::new();
+            Ok(ObjectChanges { reset: since.is_none(), changed, gone, unread, state, more: at < 4 })
         })
     }
 
@@ -194,11 +195,23 @@ async fn a_sync_that_breaks_off_goes_on_with_the_page_that_it_had_not_got() {
         submit: None,
         objects: Some(Arc::clone(&pages) as Arc<dyn ObjectStore>),
     };
+    // An account of which nothing is known yet is not taken for an empty one.
+    let account = Arc::new(account);
+    let local: Arc<dyn ObjectStore> = Arc::new(world.store.clone());
+    let local = Arc::new(calendar_world::account(&local, None));
+    world.office.set_accounts([local, Arc::clone(&account)]);
+    let day = json!({ "startDate": "2026-03-02", "endDate": "2026-03-02" });
+    let free = world.ok("check_availability", day.clone()).await;
+    assert_eq!(free["freeSlots"], json!([]), "{free}");
+    assert!(free["people"][0]["unknownBecause"].to_string().contains("never synced"), "{free}");
+    for (tool, ask) in [("list_calendar_events", day), ("list_tasks", json!({}))] {
+        let listed = world.ok(tool, ask).await;
+        assert_eq!(listed["notSynced"], json!(["account `far`: it was never synced"]));
+    }
     let told = Mutex::new(Vec::new());
     let tell = |progress: Progress| told.lock().unwrap().push(progress.changed);
     let broken = sync_objects(db, &account, &tell).await.unwrap_err();
     assert!(matches!(broken, Fault::Unreachable(_)), "{broken}");
-    let account = Arc::new(account);
     world.office.set_accounts([Arc::clone(&account)]);
     // What is known only in part is not taken for free.
     let ask = json!({ "startDate": "2026-03-02", "endDate": "2026-03-02" });
@@ -222,6 +235,16 @@ async fn a_sync_that_breaks_off_goes_on_with_the_page_that_it_had_not_got() {
     let objects = db.find_objects(query).await.unwrap();
     assert_eq!(objects.len(), 5, "one is gone, and the one that nobody can read is kept");
     assert_eq!(objects.iter().filter(|object| object.unreadable.is_some()).count(), 1);
+    // While a server begins anew, what was synced before is not known any more.
+    for reset in [true, false] {
+        let page = ObjectPage { reset, state: "x".to_owned(), ..ObjectPage::default() };
+        db.take_objects(collection, page).await.unwrap();
+        let synced = db.collections(Some("far")).await.unwrap()[0].synced_at;
+        assert!(synced.is_none());
+    }
+    let last = ObjectPage { state: "y".to_owned(), synced_at: Some(1), ..ObjectPage::default() };
+    db.take_objects(collection, last).await.unwrap();
+    assert!(db.collections(Some("far")).await.unwrap()[0].synced_at.is_some());
 }
 
 #[tokio::test]

@@ -9,8 +9,10 @@ use helve_office::account::{Expected, Fault, ObjectStore, PutFault};
 use helve_office::connect::discover_dav::check;
 use helve_office::dav::{DavAccount, Layout};
 use helve_office::objects::OBJECT_BYTES_MAX;
+use helve_office::sync::sync_objects;
 use helve_office::text::Address;
 use helve_office::web::{Login, WebSettings};
+use helve_store::office::{AccountRow, OfficeDb};
 
 use super::dav_server::{Fake, Reply, Seen};
 use super::utc;
@@ -285,6 +287,120 @@ async fn a_server_without_tokens_is_compared_with_what_was_seen() {
     let fourth = store.changes(CAL, Some(&third.state)).await.unwrap();
     assert_eq!((fourth.changed.len(), fourth.gone.len()), (1, 248));
     assert_eq!(fourth.changed[0].href, "/home/cal/1.ics");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_object_that_cannot_be_got_does_not_keep_the_others_away() {
+    static HEALED: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::start(|seen: &Seen| {
+        let healed = HEALED.load(Ordering::SeqCst) > 0;
+        match (seen.method.as_str(), seen.path.as_str()) {
+            ("PROPFIND", "/home/cal/") | ("PROPFIND", "/home/") => Reply::xml(about(SYNCS, "1")),
+            ("REPORT", _) if seen.body.contains("multiget") => Reply::status("403 Forbidden"),
+            ("REPORT", _) if seen.body.contains("<sync-token>t</sync-token>") => {
+                multistatus("<sync-token>t</sync-token>")
+            }
+            ("REPORT", _) => {
+                let names = ["a", "denied", "page", "trouble", "z"];
+                let list = names.map(|name| etag(&format!("{CAL}{name}.ics"), "1")).concat();
+                multistatus(&format!("{list}<sync-token>t</sync-token>"))
+            }
+            (_, "/home/cal/denied.ics") if !healed => Reply::status("403 Forbidden"),
+            (_, "/home/cal/trouble.ics") if !healed => Reply::status("500 Internal Server Error"),
+            (_, "/home/cal/page.ics") if !healed => {
+                Reply::Whole("200 OK", vec!["ETag: \"1\"".to_owned()], b"<html>Log in</html>".to_vec())
+            }
+            _ => object("\"1\""),
+        }
+    })
+    .await;
+    let dir = tempfile::tempdir().unwrap();
+    let db = OfficeDb::open(&dir.path().join("office.db")).unwrap();
+    db.add_account(AccountRow {
+        id: "far".to_owned(),
+        kind: "dav".to_owned(),
+        address: None,
+        name: None,
+        owner: None,
+        settings: "{}".to_owned(),
+        created_at: jiff::Timestamp::now(),
+        synced_at: None,
+        trouble: None,
+    })
+    .await
+    .unwrap();
+    let account = helve_office::Account {
+        id: "far".to_owned(),
+        kind: "dav".to_owned(),
+        person: None,
+        owner: None,
+        mails: None,
+        submit: None,
+        objects: Some(std::sync::Arc::new(account(&fake))),
+    };
+    let said = sync_objects(&db, &account, &|_| {}).await.unwrap_err();
+    assert!(matches!(&said, Fault::Refused(text) if text.contains("403")), "{said:?}");
+    let collection = db.collections(Some("far")).await.unwrap()[0].clone();
+    assert!(collection.synced_at.is_some());
+    let unread = async || {
+        let rows = db.objects_after(collection.id, 0, 10).await.unwrap();
+        (rows.len(), rows.iter().filter(|row| row.unreadable.is_some() && row.version.is_empty()).count())
+    };
+    assert_eq!(unread().await, (5, 3));
+    HEALED.store(1, Ordering::SeqCst);
+    sync_objects(&db, &account, &|_| {}).await.unwrap();
+    assert_eq!(unread().await, (5, 0));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_spellings_of_a_place_are_one_object() {
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::start(|seen: &Seen| {
+        let round = ROUND.load(Ordering::SeqCst);
+        let name = ["a@b", "a%40b"][round % 2];
+        match seen.method.as_str() {
+            "PROPFIND" if asks_about(seen) => Reply::xml(about("", &format!("tag-{round}"))),
+            "PROPFIND" => multistatus(&etag(&format!("{CAL}{name}.ics"), "1")),
+            "GET" => object("\"1\""),
+            _ => Reply::status("501 Not Implemented"),
+        }
+    })
+    .await;
+    let store = account(&fake);
+    let first = store.changes(CAL, None).await.unwrap();
+    assert_eq!(first.changed[0].href, "/home/cal/a%40b.ics");
+    ROUND.store(1, Ordering::SeqCst);
+    let second = store.changes(CAL, Some(&first.state)).await.unwrap();
+    assert!(second.changed.is_empty() && second.gone.is_empty(), "{second:?}");
+    assert_eq!(store.new_href("/home/c@l/", "a"), "/home/c%40l/a.ics");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_list_that_was_cut_short_leaves_out_is_not_gone() {
+    static ROUND: AtomicUsize = AtomicUsize::new(0);
+    let fake = Fake::start(|seen: &Seen| {
+        let round = ROUND.load(Ordering::SeqCst);
+        let list = |names: &[&str]| names.iter().map(|name| etag(&format!("{CAL}{name}.ics"), "1")).collect();
+        match seen.method.as_str() {
+            "PROPFIND" if asks_about(seen) => Reply::xml(about("", &format!("tag-{round}"))),
+            "PROPFIND" if round == 0 => multistatus(&list(&["a", "b"]) as &String),
+            "PROPFIND" => multistatus(&format!(
+                "{}<response><href>{CAL}</href><status>HTTP/1.1 507 Insufficient Storage</status></response>",
+                list(&["b", "c"]) as String
+            )),
+            "GET" => object("\"1\""),
+            _ => Reply::status("501 Not Implemented"),
+        }
+    })
+    .await;
+    let store = account(&fake);
+    let all = store.changes(CAL, None).await.unwrap();
+    assert_eq!((all.changed.len(), all.more), (2, false));
+    ROUND.store(1, Ordering::SeqCst);
+    let part = store.changes(CAL, Some(&all.state)).await.unwrap();
+    assert_eq!((part.changed.len(), part.gone.len(), part.more), (1, 0, true));
+    let said = store.changes(CAL, Some(&part.state)).await.unwrap_err();
+    assert!(matches!(&said, Fault::Nonsense(text) if text.contains("only a part")), "{said:?}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

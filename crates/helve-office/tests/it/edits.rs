@@ -3,7 +3,7 @@
 use helve_office::ical::{DateValue, Document, NewProperty};
 use helve_office::recurrence::RecurrenceId;
 use helve_office::recurrence::edit::{
-    Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, define_zone,
+    Changed, Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, define_zone,
     remove_following, remove_one,
 };
 use proptest::prelude::*;
@@ -232,7 +232,7 @@ fn when_all_occurrences_move_their_exceptions_move_along() {
     assert_eq!(listed(&document), moved, "what was moved by hand stays where it was put");
     let text = printed(&document);
     for line in [
-        "DTSTART;TZID=Europe/Berlin:20260316T160000\r\n",
+        "DTSTART;X-P=1;TZID=Europe/Berlin:20260316T160000\r\n",
         "EXDATE;TZID=Europe/Berlin:20260323T160000\r\n",
         "EXDATE;TZID=Europe/Berlin:20260420T160000\r\n",
         "RECURRENCE-ID;TZID=Europe/Berlin:20260413T160000\r\n",
@@ -274,10 +274,48 @@ fn overrides_that_a_new_rule_has_no_place_for_go_and_are_told() {
     assert_eq!(listed(&document), ["2026-03-16T09:00:00"]);
 }
 
+#[test]
+fn an_edit_keeps_parameters_that_do_not_belong_to_the_value() {
+    let mut document = calendar(
+        &STORED.replace("SUMMARY:Stand-up\n", "SUMMARY;LANGUAGE=de;ALTREP=\"x:y\";X-A=\"a;b\":Stand-up\n"),
+    );
+    let mut changes = moving("20260316T100000", "20260316T103000");
+    changes.set.push(NewProperty::text("SUMMARY", "New").unwrap());
+    change_all(&mut document, "a", &changes).unwrap();
+    let text = printed(&document);
+    assert!(text.contains("SUMMARY;LANGUAGE=de;X-A=\"a;b\":New\r\n"), "{text}");
+    assert!(text.contains("DTSTART;X-P=1;TZID=Europe/Berlin:20260316T100000\r\n"), "{text}");
+}
+
+#[test]
+fn an_override_keeps_its_own_length_when_all_move() {
+    let mut document = stored();
+    let longer = moving("20260413T090000", "20260413T110000");
+    change_one(&mut document, "a", id("20260413T070000Z"), &longer).unwrap();
+    change_all(&mut document, "a", &moving("20260316T100000", "20260316T103000")).unwrap();
+    let text = printed(&document);
+    assert!(text.contains("DTEND;TZID=Europe/Berlin:20260413T120000\r\n"), "{text}");
+    assert!(text.contains("DTEND;TZID=Europe/Berlin:20260316T103000\r\n"), "{text}");
+}
+
+#[test]
+fn all_are_cancelled_with_overrides_that_have_a_status_of_their_own() {
+    let mut document = stored();
+    let mut confirmed = changes();
+    confirmed.set.push(NewProperty::raw("STATUS", "CONFIRMED").unwrap());
+    change_one(&mut document, "a", id("20260413T070000Z"), &confirmed).unwrap();
+    let mut cancelled = changes();
+    cancelled.set.push(NewProperty::raw("STATUS", "CANCELLED").unwrap());
+    change_all(&mut document, "a", &cancelled).unwrap();
+    let text = printed(&document);
+    assert_eq!(text.matches("STATUS:CANCELLED\r\n").count(), 2, "{text}");
+    assert!(!text.contains("CONFIRMED"), "{text}");
+}
+
 fn split(document: &mut Document, at: &str, changes: &Changes) -> Document {
     match change_following(document, "a", id(at), changes, "b").unwrap() {
-        Split::New(new) => new,
-        Split::Whole => panic!("it is not the first"),
+        Split::New(new, _) => new,
+        Split::Whole(_) => panic!("it is not the first"),
     }
 }
 
@@ -313,6 +351,28 @@ fn this_and_following_splits_the_series() {
 }
 
 #[test]
+fn a_split_changes_the_named_occurrence_also_where_it_was_changed_alone() {
+    let mut old = stored();
+    let mut changes = moving("20260413T160000", "20260413T170000");
+    changes.set.push(NewProperty::text("SUMMARY", "New").unwrap());
+    let new = split(&mut old, "20260413T070000Z", &changes);
+    assert_eq!(listed(&new), ["2026-04-13T16:00:00"]);
+    let text = printed(&new);
+    assert_eq!(text.matches("SUMMARY:New\r\n").count(), 2, "{text}");
+    assert!(!text.contains("cake"), "{text}");
+}
+
+#[test]
+fn a_split_tells_which_overrides_go() {
+    let mut document = stored();
+    let mut rule = changes();
+    rule.set.push(NewProperty::raw("RRULE", "FREQ=MONTHLY").unwrap());
+    let split = change_following(&mut document, "a", id("20260406T070000Z"), &rule, "b").unwrap();
+    let Split::New(_, changed) = split else { panic!("{split:?}") };
+    assert_eq!(changed.dropped, [id("20260413T070000Z")]);
+}
+
+#[test]
 fn a_split_that_moves_takes_the_later_exceptions_along() {
     let mut old = stored();
     let new = split(&mut old, "20260406T070000Z", &moving("20260407T100000", "20260407T103000"));
@@ -326,7 +386,7 @@ fn a_split_at_the_first_changes_the_whole_series() {
     let mut document = stored();
     let split =
         change_following(&mut document, "a", id("20260316T080000Z"), &setting("LOCATION", "Hall"), "b");
-    assert_eq!(split, Ok(Split::Whole));
+    assert_eq!(split, Ok(Split::Whole(Changed::default())));
     let text = printed(&document);
     assert!(text.contains("LOCATION:Hall") && !text.contains("UNTIL="));
 }
@@ -452,8 +512,8 @@ proptest! {
 
         let mut old = document.clone();
         match change_following(&mut old, "a", id, &setting("SUMMARY", "x"), "b").unwrap() {
-            Split::Whole => prop_assert_eq!(&occurrences(&old), &before),
-            Split::New(new) => {
+            Split::Whole(_) => prop_assert_eq!(&occurrences(&old), &before),
+            Split::New(new, _) => {
                 let mut both = occurrences(&old);
                 prop_assert_eq!(&both[..], &before[..at]);
                 both.extend(occurrences(&new));

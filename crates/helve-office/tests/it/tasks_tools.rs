@@ -144,6 +144,21 @@ async fn an_update_changes_what_it_names_and_keeps_every_other_line() {
 }
 
 #[tokio::test]
+async fn parameters_and_other_categories_stay_when_a_value_changes() {
+    let world = World::new().await;
+    world.import(THEIRS).await;
+    let task = only(&world).await;
+    let change = json!({ "id": task["id"], "title": "Pacht", "clear": ["project"],
+                         "due": "2026-03-02T10:00", "timeZone": "Europe/Berlin" });
+    world.ok("update_task", change).await;
+    let after = world.stored("tasks/t.ics").await;
+    for line in ["summary;LANGUAGE=de:Pacht\r\n", "CATEGORIES;X-C=1:Geld\\, viel\r\n"] {
+        assert!(after.contains(line), "{line} in {after}");
+    }
+    assert!(after.contains("DUE;TZID=Europe/Berlin:20260302T100000\r\n"), "{after}");
+}
+
+#[tokio::test]
 async fn a_task_that_repeats_is_due_for_its_next_time_until_the_last() {
     let world = World::new().await;
     world.import(THEIRS).await;

@@ -143,9 +143,12 @@ impl OfficeDb {
             for object in &page.changed {
                 put(db, collection, object)?;
             }
+            // After a reset most is not there yet, until the last page: nobody may take that for all there is.
             db.execute(
-                "UPDATE collections SET state = ?2, synced_at = coalesce(?3, synced_at) WHERE id = ?1",
-                params![collection, page.state, page.synced_at],
+                "UPDATE collections SET state = ?2,
+                    synced_at = coalesce(?3, CASE WHEN ?4 THEN NULL ELSE synced_at END)
+                 WHERE id = ?1",
+                params![collection, page.state, page.synced_at, page.reset],
             )?;
             Ok(())
         })
@@ -210,6 +213,23 @@ impl OfficeDb {
             ))?
             .query_row(params![collection, uid], object)
             .optional()
+        })
+        .await
+    }
+
+    /// The names of objects of a collection that have this version.
+    pub async fn objects_of_version(
+        &self,
+        collection: i64,
+        version: &str,
+        limit: usize,
+    ) -> Result<Vec<String>, OfficeError> {
+        let version = version.to_owned();
+        self.read(move |db| {
+            let mut rows = db.prepare_cached(
+                "SELECT href FROM objects WHERE collection = ?1 AND version = ?2 ORDER BY id LIMIT ?3",
+            )?;
+            rows.query_map(params![collection, version, bounded(limit)], |row| row.get(0))?.collect()
         })
         .await
     }

@@ -21,7 +21,7 @@ pub struct Changed {
 }
 
 /// Changes an event and all of its occurrences. An override takes a new value where it had the same as the event;
-/// what was changed for it alone stays.
+/// what was changed for it alone stays, but for its status.
 pub fn change_all(document: &mut Document, uid: &str, changes: &Changes) -> Result<Changed, SeriesEditError> {
     let before = series(document, uid)?;
     let event = before.event().ok_or(SeriesEditError::NoEvent)?;
@@ -68,7 +68,9 @@ fn same_values(over: &Component, event: &Component, changes: &Changes) -> HashMa
     names
         .map(str::to_ascii_uppercase)
         .map(|name| {
-            let same = !of_series.contains(&name.as_str()) && values(over, &name) == values(event, &name);
+            // What is cancelled for all is cancelled for one that said of itself that it takes place.
+            let same = name == "STATUS" || values(over, &name) == values(event, &name);
+            let same = same && !of_series.contains(&name.as_str());
             (name, same)
         })
         .collect()
@@ -130,7 +132,8 @@ fn shift(
         // What was moved for this occurrence alone stays where it was put.
         if over.event.start.local() == original {
             let end_zone = end_zone(component, &mut zones);
-            follow(component, &over.event, shifted(original, by), form, end_zone, time_length(changes))?;
+            let length = length_of(event, &over.event, changes);
+            follow(component, &over.event, shifted(original, by), form, end_zone, length)?;
         }
     }
     Ok(())
@@ -145,6 +148,18 @@ fn time_length(changes: &Changes) -> Option<i64> {
     changes.time.as_ref().map(|time| seconds(time.end) - seconds(time.start))
 }
 
+/// The length of an override that moves with its series: the new one, unless it had one of its own. Days and times have
+/// no length in common, so where one becomes the other all take the new one.
+fn length_of(event: &Event, over: &Event, changes: &Changes) -> Option<i64> {
+    let is_day = |start: DateValue| matches!(start, DateValue::Date(_));
+    let stays_kind =
+        changes.time.as_ref().is_some_and(|time| is_day(time.start) == matches!(over.start, Start::Day(_)));
+    match stays_kind && over.length.naive() != event.length.naive() {
+        true => Some(over.length.naive()),
+        false => time_length(changes),
+    }
+}
+
 /// Moves an override along with its series.
 fn follow(
     component: &mut Component,
@@ -155,9 +170,9 @@ fn follow(
     length: Option<i64>,
 ) -> Result<(), EditError> {
     let Some(length) = length else { return move_to(component, event, local, end_zone) };
-    component.set(&form.property("DTSTART", &[form.value(local)])?);
+    component.rewrite(&form.property("DTSTART", &[form.value(local)])?);
     component.remove("DURATION");
-    component.set(&form.property("DTEND", &[form.value(shifted(local, length))])?);
+    component.rewrite(&form.property("DTEND", &[form.value(shifted(local, length))])?);
     Ok(())
 }
 

@@ -97,7 +97,7 @@ impl Changes {
             || self.remove.iter().any(|removed| removed.eq_ignore_ascii_case(name))
     }
 
-    /// Writes everything but the time. `keeps` is asked about each name first.
+    /// Writes everything but the time; parameters that say nothing of the value stay. `keeps` is asked about each name first.
     pub(super) fn write(&self, component: &mut Component, mut keeps: impl FnMut(&str) -> bool) {
         for name in self.remove.iter().filter(|name| !keeps(name)) {
             component.remove(name);
@@ -106,7 +106,7 @@ impl Changes {
         for property in self.set.iter().filter(|property| !keeps(property.name())) {
             match written.iter().any(|name| name.eq_ignore_ascii_case(property.name())) {
                 true => component.add(property),
-                false => component.set(property),
+                false => component.rewrite(property),
             }
             written.push(property.name());
         }
@@ -115,9 +115,9 @@ impl Changes {
     /// Writes the time: start and end, no duration.
     pub(super) fn write_time(&self, component: &mut Component) -> Result<(), EditError> {
         let Some(time) = &self.time else { return Ok(()) };
-        component.set(&time.property("DTSTART", time.start)?);
+        component.rewrite(&time.property("DTSTART", time.start)?);
         component.remove("DURATION");
-        component.set(&time.property("DTEND", time.end)?);
+        component.rewrite(&time.property("DTEND", time.end)?);
         Ok(())
     }
 

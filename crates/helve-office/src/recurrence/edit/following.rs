@@ -4,9 +4,9 @@ use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
-use super::all::change_all;
+use super::all::{Changed, change_all};
 use super::changes::{Changes, KIND, Revision, SeriesEditError, event_mut, series, stamp};
-use super::one::{slot, take_out};
+use super::one::{change_first, slot, take_out};
 use super::times::{Form, Kept, end_zone, move_to, rewrite_values, shifted, slot_of};
 use crate::ical::{Component, DateValue, Document, EditError, NewProperty};
 use crate::recurrence::event::{Event, Start};
@@ -18,13 +18,13 @@ use crate::zones::{Clock, ZoneTable};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Split {
     /// The occurrence was the first: the whole series was changed.
-    Whole,
+    Whole(Changed),
     /// The old series ends before the occurrence; this object holds the new one, and has to be stored as well.
     /// Store it first: should the second write fail, an event is shown twice and none is lost.
-    New(Document),
+    New(Document, Changed),
 }
 
-/// Changes an occurrence and all later ones: ends the series before it and makes a new one, with its own UID.
+/// Changes an occurrence, also where it has an override, and all later ones: ends the series before it and makes a new one, with its own UID.
 pub fn change_following(
     document: &mut Document,
     uid: &str,
@@ -34,15 +34,17 @@ pub fn change_following(
 ) -> Result<Split, SeriesEditError> {
     let series = series(document, uid)?;
     let Some(at) = split_at(&series, id)? else {
-        change_all(document, uid, changes)?;
-        return Ok(Split::Whole);
+        let changed = change_all(document, uid, changes)?;
+        change_first(document, uid, changes)?;
+        return Ok(Split::Whole(changed));
     };
     let mut new = later_half(document, &series, at, new_uid)?;
-    change_all(&mut new, new_uid, changes)?;
+    let changed = change_all(&mut new, new_uid, changes)?;
+    change_first(&mut new, new_uid, changes)?;
     let mut old = document.clone();
     end_before(&mut old, &series, at, changes.now)?;
     *document = old;
-    Ok(Split::New(new))
+    Ok(Split::New(new, changed))
 }
 
 /// Takes an occurrence and all later ones out of a series.

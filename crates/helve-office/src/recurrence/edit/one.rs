@@ -2,10 +2,11 @@
 
 use jiff::Timestamp;
 use jiff::civil::DateTime;
+use jiff::tz::Offset;
 
 use super::changes::{Changes, KIND, Revision, SeriesEditError, event_mut, series, stamp};
 use super::times::{Form, end_zone, move_to};
-use crate::ical::{Component, Document};
+use crate::ical::{Component, DateValue, Document};
 use crate::recurrence::event::{Event, Start};
 use crate::recurrence::{RecurrenceId, Series};
 use crate::rule::{Budget, Window};
@@ -23,16 +24,39 @@ pub fn change_one(
         None => add_override(document, uid, id)?,
     };
     let component = event_mut(document, place)?;
-    // An occurrence does not repeat by itself.
+    write_override(component, changes)?;
+    let revision = if changes.is_revision() { Revision::New } else { Revision::Same };
+    Ok(stamp(component, changes.now, revision)?)
+}
+
+/// Writes changes to an override, but for what an occurrence does not have: it does not repeat by itself.
+fn write_override(component: &mut Component, changes: &Changes) -> Result<(), SeriesEditError> {
     let is_of_series = |name: &str| {
         ["RRULE", "RDATE", "EXDATE", "EXRULE", "UID", "RECURRENCE-ID"]
             .iter()
             .any(|own| own.eq_ignore_ascii_case(name))
     };
     changes.write(component, is_of_series);
-    changes.write_time(component)?;
-    let revision = if changes.is_revision() { Revision::New } else { Revision::Same };
-    Ok(stamp(component, changes.now, revision)?)
+    Ok(changes.write_time(component)?)
+}
+
+/// Writes changes to the override of a series' first occurrence, where that has one: from which on all are changed is
+/// changed itself, also where it was changed alone before.
+pub(super) fn change_first(
+    document: &mut Document,
+    uid: &str,
+    changes: &Changes,
+) -> Result<(), SeriesEditError> {
+    let series = series(document, uid)?;
+    let start = &series.event().ok_or(SeriesEditError::NoEvent)?.start;
+    let first = start.id(start.local());
+    let Some(over) = series.overrides().iter().find(|over| over.id == first) else { return Ok(()) };
+    let component = event_mut(document, over.event.place)?;
+    write_override(component, changes)?;
+    let now = DateValue::Utc(Offset::UTC.to_datetime(changes.now)).to_string();
+    let is_stamped = component.property("DTSTAMP").is_some_and(|stamp| stamp.value() == now);
+    let is_new = changes.is_revision() && !is_stamped;
+    Ok(stamp(component, changes.now, if is_new { Revision::New } else { Revision::Same })?)
 }
 
 /// Takes one occurrence out of a series, and its override with it.

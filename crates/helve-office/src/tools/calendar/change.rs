@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use helve::run::Recalled;
-use helve::{Caller, Context, ToolError};
+use helve::{Caller, Context, ErrorCode, ToolError};
 use helve_store::office::{Before, CollectionRow, Deed};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use super::fault::broken;
 use super::reach::Place;
 use crate::account::{Expected, Fault, Object, ObjectStore, PutFault};
+use crate::ical::Document;
 use crate::objects::version_of;
 use crate::sync::take_up;
 use crate::{Account, Office};
@@ -40,7 +41,7 @@ impl From<ToolError> for Failure {
     }
 }
 
-/// Writes all of it in order, or nothing. The version of each afterwards; empty where it was removed.
+/// Writes all of it in order, or nothing, unless an answer is lost and nobody can say what was done. The version of each afterwards; empty where it was removed.
 ///
 /// `result` is what the call answers, as far as it is known before; the version of the first write is put into it
 /// where a crash makes that necessary.
@@ -55,12 +56,21 @@ pub(super) async fn commit(
     office.db().note_deeds(&call, Timestamp::now(), deeds).await.map_err(broken)?;
     let mut versions = Vec::new();
     for (step, write) in writes.iter().enumerate() {
-        match write_one(write).await {
+        let written = match write_one(write).await {
+            Err(PutFault::Fault(fault @ (Fault::Unknown(_) | Fault::Nonsense(_)))) => {
+                found_done(write, result).await.ok_or(PutFault::Fault(fault))
+            }
+            written => written,
+        };
+        match written {
             Ok(version) => {
                 versions.push(version);
                 // What is written is written: that the index lags behind until the next sync is no failure of the call.
                 let _ = office.db().note_version(&call, step, &versions[step]).await;
                 let _ = index(office, &write.place.collection, write, &versions[step]).await;
+            }
+            Err(PutFault::Fault(fault @ (Fault::Unknown(_) | Fault::Nonsense(_)))) => {
+                return Err(in_doubt(step, &fault));
             }
             Err(fault) => {
                 let undone = take_back(office, &writes[..step], &versions).await;
@@ -83,6 +93,49 @@ pub(super) async fn adopt(
     let deed = Deed { after_version: Some(object.version.clone()), ..deed(&made, result) };
     let call = context.call_id().to_string();
     office.db().note_deeds(&call, Timestamp::now(), vec![deed]).await.map_err(broken)
+}
+
+/// The version of a write whose answer was lost, where a look at the server shows that it was done.
+async fn found_done(write: &Write, result: &Value) -> Option<String> {
+    match look(write.place.store.as_ref(), &deed(write, result)).await {
+        Ok(Now::Done(object)) => Some(object.map(|object| object.version).unwrap_or_default()),
+        Ok(Now::Other(Some(object))) => {
+            let is_ours = write.after.as_ref().is_some_and(|after| is_same_writing(&object.bytes, after));
+            is_ours.then_some(object.version)
+        }
+        Ok(Now::NotDone | Now::Other(None)) | Err(_) => None,
+    }
+}
+
+/// Whether an object is the one that was written, although the server put its lines in another way: every component
+/// still has the stamps that the writer gave it.
+fn is_same_writing(found: &[u8], written: &[u8]) -> bool {
+    let stamps = |bytes: &[u8]| {
+        let document = Document::parse(bytes).ok()?;
+        let mut all = Vec::new();
+        for component in document.events("VEVENT").chain(document.events("VTODO")) {
+            component.property("DTSTAMP")?;
+            let names = ["UID", "RECURRENCE-ID", "DTSTAMP", "LAST-MODIFIED", "SEQUENCE"];
+            all.push(names.map(|name| component.property(name).map(|found| found.value().to_owned())));
+        }
+        all.sort_unstable();
+        Some(all).filter(|all| !all.is_empty())
+    };
+    found == written || stamps(written).is_some_and(|written| stamps(found) == Some(written))
+}
+
+/// Nobody knows whether a write was done. What was written before it stays: to take it back could lose what the
+/// server has only there by now, and an event that is shown twice is better than one that is lost.
+fn in_doubt(step: usize, fault: &Fault) -> Failure {
+    if step == 0 {
+        return Failure::Error(fault.for_model().in_doubt());
+    }
+    let message = format!(
+        "the second of two writes may have been done or not ({fault}), so the first was left: the later occurrences \
+         may be shown twice"
+    );
+    let error = ToolError::new(ErrorCode::OutcomeUnknown, message).in_doubt();
+    Failure::Error(error.suggest("list the events, and ask the user which ones to keep"))
 }
 
 fn failure(step: usize, fault: PutFault, undone: Result<(), ToolError>) -> Failure {
@@ -129,8 +182,12 @@ async fn put(
     let version = store.put(href, bytes.clone(), expected).await?;
     match version {
         Some(version) => Ok(version),
-        // It is written; a version that nobody has makes the next update look again.
-        None => Ok(store.get(href).await.map_or_else(|_| version_of(&bytes), |object| object.version)),
+        // It is written; a version that nobody has makes the next update look again. So does one of somebody who wrote
+        // in between: taken for ours, it would be overwritten by the next update unseen.
+        None => Ok(match store.get(href).await {
+            Ok(object) if is_same_writing(&object.bytes, &bytes) => object.version,
+            Ok(_) | Err(_) => version_of(&bytes),
+        }),
     }
 }
 
@@ -185,8 +242,8 @@ enum Now {
     Done(Option<Object>),
     /// As it was before.
     NotDone,
-    /// Something else.
-    Other,
+    /// Something else, or nothing where something was.
+    Other(Option<Object>),
 }
 
 async fn look(store: &dyn ObjectStore, deed: &Deed) -> Result<Now, ToolError> {
@@ -201,10 +258,10 @@ async fn look(store: &dyn ObjectStore, deed: &Deed) -> Result<Now, ToolError> {
     Ok(match &object {
         None if deed.after.is_none() => Now::Done(None),
         None if deed.before.is_none() => Now::NotDone,
-        None => Now::Other,
+        None => Now::Other(None),
         Some(found) if is(found, &deed.after, &deed.after_version) => Now::Done(object),
         Some(found) if is(found, &deed.before, &deed.before_version) => Now::NotDone,
-        Some(_) => Now::Other,
+        Some(_) => Now::Other(object),
     })
 }
 
@@ -232,7 +289,7 @@ pub(super) async fn undo(office: &Office, result: &Value, context: &Context) -> 
         match look(store.as_ref(), deed).await? {
             Now::Done(now) => back.push((account, store, deed, now)),
             Now::NotDone => {}
-            Now::Other => {
+            Now::Other(_) => {
                 return Err(ToolError::failed("it was changed since, so it is left as it is")
                     .nothing_done()
                     .suggest("look at it, and undo by hand what should be undone"));
@@ -287,7 +344,7 @@ pub(super) async fn recall(office: &Office, context: &Context) -> Result<Recalle
                 }
             }
             Now::NotDone => {}
-            Now::Other => return Ok(Recalled::Unknown),
+            Now::Other(_) => return Ok(Recalled::Unknown),
         }
     }
     Ok(match done {

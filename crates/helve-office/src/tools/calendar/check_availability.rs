@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::fault::{broken, refused, wrong};
 use super::list_events::{OBJECTS_MAX, ZONES_APART_S};
-use super::reach::{Place, places};
+use super::reach::{Place, Unseen, places, unseen};
 use super::time::{asker, read};
 use crate::Office;
 use crate::availability::{
@@ -214,10 +214,11 @@ async fn answer(office: &Office, input: &Input, context: &Context) -> Result<Out
     }
     let hours = working_hours(input.working_hours.as_ref(), &asker)?;
     let places = places(office, context.caller(), Kind::Event).await?;
+    let unseen = unseen(office, context.caller()).await?;
     let mut people = Vec::new();
     for who in wanted(&input.people, &places)? {
         people.push(match who {
-            Who::Me => own(office, &places, range, &asker).await?,
+            Who::Me => own(office, &places, &unseen, range, &asker).await?,
             Who::Other(address) => other(&places, &address, range).await,
         });
     }
@@ -280,12 +281,22 @@ fn working_hours(hours: Option<&Hours>, asker: &Zone) -> Result<WorkingHours, To
 }
 
 /// The user, by all calendars that are connected.
-async fn own(office: &Office, places: &[Place], range: Interval, asker: &Zone) -> Result<Person, ToolError> {
+async fn own(
+    office: &Office,
+    places: &[Place],
+    unseen: &[Unseen],
+    range: Interval,
+    asker: &Zone,
+) -> Result<Person, ToolError> {
     let mut person = Person::unseen("me");
     for place in places {
         let sight = sight(office, place, range, asker).await?;
         person.calendars.push(Calendar { name: place.name(), sight });
     }
+    person.calendars.extend(unseen.iter().map(|account| Calendar {
+        name: account.account.clone(),
+        sight: Sight::Unseen(account.why.clone()),
+    }));
     Ok(person)
 }
 

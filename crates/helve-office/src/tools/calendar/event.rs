@@ -61,7 +61,7 @@ pub(super) struct EventPlan {
     pub(super) after: Document,
     pub(super) invitations: Option<String>,
     pub(super) notes: Vec<String>,
-    /// What is changed, for people: `Change all of:`.
+    /// What is changed, for people: `Change: all occurrences`.
     pub(super) heading: String,
 }
 
@@ -72,14 +72,16 @@ impl EventPlan {
 
     /// What a person is shown, bound to the versions that it is based on.
     pub(super) fn preview(&self) -> Preview {
-        let mut text = format!("{}\n\n{}", self.heading, diff(&self.before, &self.facts()));
-        text.push_str(&format!("\n\nCalendar: {} ({})", self.place.name(), self.place.account.id));
+        let mut text =
+            format!("{}\nCalendar: {} ({})", self.heading, self.place.name(), self.place.account.id);
         if let Some(invitations) = &self.invitations {
             text.push_str(&format!("\nInvitations: {invitations}"));
         }
         for note in &self.notes {
             text.push_str(&format!("\nNote: {note}"));
         }
+        // What is long comes last: what is asked stands above it as facts.
+        text.push_str(&format!("\n\n{}", diff(&self.before, &self.facts())));
         Preview::new(text).with_fingerprint(self.fingerprint())
     }
 

@@ -15,7 +15,8 @@ use super::update_event::{Clearable, Input, Scope};
 use crate::ical::{Component, DateValue, Document, NewProperty};
 use crate::objects::ObjectId;
 use crate::recurrence::edit::{
-    Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, remove_following,
+    Changed, Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one,
+    remove_following,
 };
 use crate::recurrence::{RecurrenceId, Series, When};
 use crate::rule::{local_time, naive_seconds};
@@ -53,6 +54,16 @@ impl Outcome {
         self.new.is_some()
     }
 
+    /// Notes what an edit did besides.
+    fn tell(&mut self, changed: &Changed) {
+        let count = changed.dropped.len();
+        if count > 0 {
+            self.notes.push(format!(
+                "{count} occurrences that were changed by themselves go: the new rule has none at their time"
+            ));
+        }
+    }
+
     /// The UID of that object.
     pub(super) fn uid<'a>(&'a self, id: &'a ObjectId) -> &'a str {
         if self.is_split() { &self.new_uid } else { &id.uid }
@@ -74,18 +85,17 @@ pub(super) fn edit(edit: &Edit<'_>, before: &Document) -> Result<Outcome, ToolEr
         }
         (Scope::ThisAndFollowing, Some(id)) => {
             let split = change_following(&mut made.document, uid, id, &changes, &edit.new_uid);
-            if let Split::New(new) = split.map_err(uneditable)? {
-                made.new = Some(new);
+            match split.map_err(uneditable)? {
+                Split::Whole(changed) => made.tell(&changed),
+                Split::New(new, changed) => {
+                    made.tell(&changed);
+                    made.new = Some(new);
+                }
             }
         }
         (Scope::All | Scope::This | Scope::ThisAndFollowing, _) => {
             let changed = change_all(&mut made.document, uid, &changes).map_err(uneditable)?;
-            if !changed.dropped.is_empty() {
-                let count = changed.dropped.len();
-                made.notes.push(format!(
-                    "{count} occurrences that were changed by themselves go: the new rule has none at their time"
-                ));
-            }
+            made.tell(&changed);
         }
     }
     finish(edit, before, span.as_ref(), &mut made)?;
@@ -241,6 +251,12 @@ fn span(edit: &Edit<'_>, before: &Document) -> Result<Option<Span>, ToolError> {
     let (start, end) = wanted(edit, &when)?;
     if edit.scope != Scope::All || edit.id.occurrence.is_none() {
         return Span::of(&start, &end).map(Some);
+    }
+    if edit.id.occurrence.is_some_and(|id| series.is_moved(id)) {
+        let why = "this occurrence was moved by itself, so its time says nothing of the others";
+        return Err(wrong("id", "an occurrence that was not moved by itself", why).suggest(
+            "list the events, and give the new time of an occurrence that is where its series puts it",
+        ));
     }
     // All of a series move by as much as the occurrence that was named.
     let first = series.when(None, edit.asker).ok_or_else(|| super::fault::not_found("event"))?.0;

@@ -1,15 +1,21 @@
 //! What an event or a task says, as lines that people compare at a glance.
 
 use helve::ToolError;
+use helve::json::sha256_hex;
 use serde_json::Value;
 
-use super::shown::{line, person, text};
+use super::shown::person;
 use super::task::{Due, Priority, TaskStatus, due, project};
-use crate::ical::{Component, Document, DurationValue};
+use crate::ical::{Component, Document, DurationValue, Property};
 use crate::objects::main_component;
 use crate::recurrence::{RecurrenceId, Series, When};
 use crate::text::cleaned;
 use crate::zones::{Moment, Zone};
+
+/// Longest line that is shown whole, in characters.
+const LINE_CHARS_MAX: usize = 1_000;
+/// Longest text that is shown whole, in characters: before and after, it has to fit into what a person is shown.
+const TEXT_CHARS_MAX: usize = 5_000;
 
 /// What something says: key and value, in the order of reading.
 pub(super) type Facts = Vec<(&'static str, String)>;
@@ -34,10 +40,14 @@ pub(super) fn of_event(
         facts.extend(when_lines(when, asker));
     }
     // An occurrence repeats by its series, and does not say so itself.
-    let rule = component.property("RRULE").map(|rule| cleaned(rule.value(), 200));
+    let rule =
+        component.property("RRULE").map(|rule| limited(&cleaned(rule.value(), usize::MAX), LINE_CHARS_MAX));
     facts.extend(rule.filter(|_| occurrence.is_none()).map(|rule| ("Repeats", rule)));
     facts.extend(line(component, "LOCATION").map(|place| ("Where", place)));
     facts.extend(line(component, "STATUS").map(|status| ("Status", status.to_lowercase())));
+    let is_free = |found: Property<'_>| found.value().trim().eq_ignore_ascii_case("TRANSPARENT");
+    let is_free = component.property("TRANSP").is_some_and(is_free);
+    facts.extend(is_free.then(|| ("Shows as", "free".to_owned())));
     facts.extend(component.property("ORGANIZER").map(|found| ("Organizer", named(&person(&found)))));
     facts.extend(component.all("ATTENDEE").map(|found| ("Attendee", attendee(&person(&found)))));
     facts.extend(reminders(component).map(|reminder| ("Reminder", reminder)));
@@ -58,9 +68,32 @@ pub(super) fn of_task(document: &Document, asker: &Zone) -> Facts {
     facts.push(("Status", word(serde_json::to_value(TaskStatus::of(main)).unwrap_or_default())));
     facts.push(("Priority", word(serde_json::to_value(Priority::of(main)).unwrap_or_default())));
     facts.extend(project(main).map(|project| ("Project", project)));
-    facts.extend(main.property("RRULE").map(|rule| ("Repeats", cleaned(rule.value(), 200))));
+    facts.extend(
+        main.property("RRULE")
+            .map(|rule| ("Repeats", limited(&cleaned(rule.value(), usize::MAX), LINE_CHARS_MAX))),
+    );
     facts.extend(text(main, "DESCRIPTION").map(|text| ("Notes", text)));
     facts
+}
+
+/// A line of text of a component.
+fn line(component: &Component, name: &str) -> Option<String> {
+    let text = cleaned(&component.property(name)?.text_value(), usize::MAX);
+    (!text.is_empty()).then(|| limited(&text, LINE_CHARS_MAX))
+}
+
+/// A text of a component, with its lines.
+fn text(component: &Component, name: &str) -> Option<String> {
+    let text = component.property(name)?.text_value();
+    (!text.trim().is_empty()).then(|| limited(&text, TEXT_CHARS_MAX))
+}
+
+/// A text that is too long to be shown says how much is missing and has a digest of all of it, so that no change behind
+/// the cut goes unseen.
+fn limited(text: &str, chars_max: usize) -> String {
+    let Some((end, _)) = text.char_indices().nth(chars_max) else { return text.to_owned() };
+    let more = text[end..].chars().count();
+    format!("{}… (+{more} characters, sha256 {})", &text[..end], &sha256_hex(text.as_bytes())[..16])
 }
 
 fn named(person: &super::shown::PersonShown) -> String {
@@ -159,6 +192,7 @@ fn order(key: &str) -> usize {
         "Repeats",
         "Where",
         "Status",
+        "Shows as",
         "Priority",
         "Project",
         "Organizer",
@@ -172,7 +206,7 @@ fn order(key: &str) -> usize {
 
 /// Further lines of a value are set apart, so that none can pass for a line of ours.
 fn indented(value: &str) -> String {
-    let lines: Vec<String> = value.lines().map(|line| cleaned(line, 2_100)).collect();
+    let lines: Vec<String> = value.lines().map(|line| cleaned(line, usize::MAX)).collect();
     lines.join("\n    | ")
 }
 

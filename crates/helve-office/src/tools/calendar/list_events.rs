@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::fault::{broken, refused, wrong};
-use super::reach::{Place, chosen, places};
+use super::reach::{Place, chosen, not_synced, places};
 use super::shown::EventShown;
 use super::time::{asker, read};
 use crate::Office;
@@ -158,6 +158,7 @@ async fn answer(office: &Office, input: Input, context: &Context) -> Result<Outp
     let words = search_words(input.query.as_deref())?;
     let all = places(office, context.caller(), Kind::Event).await?;
     let places = chosen(all, "calendars", &input.calendars)?;
+    let not_synced = not_synced(office, context.caller(), &places, &input.calendars).await?;
     let objects = office.db().find_objects(ObjectQuery {
         collections: places.iter().map(|place| place.collection.id).collect(),
         kind: Kind::Event.as_str().to_owned(),
@@ -169,7 +170,10 @@ async fn answer(office: &Office, input: Input, context: &Context) -> Result<Outp
     });
     let objects = objects.await.map_err(broken)?;
     let (limit, cancelled) = (usize::from(input.limit), input.include_cancelled);
-    let work = move || page(&places, objects, &range, after, limit, cancelled);
+    let work = move || {
+        let page = page(&places, objects, &range, after, limit, cancelled)?;
+        Ok(Output { not_synced, ..page })
+    };
     tokio::task::spawn_blocking(work)
         .await
         .unwrap_or_else(|error| Err(ToolError::failed("the calendar could not be read").with_source(error)))
@@ -251,7 +255,7 @@ fn page(
         next_cursor,
         range: Shown { start: told(range.from), end: told(range.to) },
         unreadable,
-        not_synced: places.iter().filter(|place| !place.is_known()).map(Place::name).collect(),
+        not_synced: Vec::new(),
     })
 }
 

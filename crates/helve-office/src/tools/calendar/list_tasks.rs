@@ -13,7 +13,7 @@ use serde_json::json;
 use super::fault::{broken, wrong};
 use super::fields;
 use super::list_events::{OBJECTS_MAX, ZONES_APART_S, search_words};
-use super::reach::{Place, chosen, places};
+use super::reach::{Place, chosen, not_synced, places};
 use super::task::{Priority, TaskShown, TaskStatus, due};
 use super::time::{asker, read};
 use crate::Office;
@@ -154,6 +154,7 @@ async fn answer(office: &Office, input: Input, context: &Context) -> Result<Outp
     let project = input.project.as_deref().map(|text| fields::line("project", text)).transpose()?;
     let all = places(office, context.caller(), Kind::Task).await?;
     let places = chosen(all, "lists", &input.lists)?;
+    let not_synced = not_synced(office, context.caller(), &places, &input.lists).await?;
     let objects = office.db().find_objects(ObjectQuery {
         collections: places.iter().map(|place| place.collection.id).collect(),
         kind: Kind::Task.as_str().to_owned(),
@@ -166,7 +167,7 @@ async fn answer(office: &Office, input: Input, context: &Context) -> Result<Outp
     });
     let objects = objects.await.map_err(broken)?;
     let filter = Filter { input, asker, from, to };
-    tokio::task::spawn_blocking(move || page(&places, &objects, &filter))
+    tokio::task::spawn_blocking(move || Output { not_synced, ..page(&places, &objects, &filter) })
         .await
         .map_err(|error| ToolError::failed("the tasks could not be read").with_source(error))
 }
@@ -193,7 +194,7 @@ fn page(places: &[Place], objects: &[ObjectRow], filter: &Filter) -> Output {
         total,
         next_offset: (offset + limit < total).then_some(offset + limit),
         unreadable,
-        not_synced: places.iter().filter(|place| !place.is_known()).map(Place::name).collect(),
+        not_synced: Vec::new(),
     }
 }
 

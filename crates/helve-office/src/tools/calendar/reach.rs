@@ -62,6 +62,58 @@ pub(super) async fn places(office: &Office, caller: &Caller, kind: Kind) -> Resu
     }
 }
 
+/// An account of the caller whose calendars nobody has seen yet, or cannot now.
+pub(super) struct Unseen {
+    pub(super) account: String,
+    pub(super) why: String,
+}
+
+impl Unseen {
+    /// It on a line, beside the names of calendars.
+    pub(super) fn told(&self) -> String {
+        format!("account `{}`: {}", self.account, self.why)
+    }
+}
+
+/// The accounts that may have calendars and task lists of which the file knows none: what is in them is unknown, and
+/// no answer may take it for nothing.
+pub(super) async fn unseen(office: &Office, caller: &Caller) -> Result<Vec<Unseen>, ToolError> {
+    let rows = office.db().accounts().await.map_err(broken)?;
+    let row = |id: &str| rows.iter().find(|row| row.id == id);
+    let mut unseen = Vec::new();
+    for account in office.accounts_of(caller) {
+        let was_synced = row(&account.id).is_some_and(|row| row.synced_at.is_some());
+        if account.objects.is_none() || account.kind == "embedded" || was_synced {
+            continue;
+        }
+        let known = office.db().collections(Some(&account.id)).await.map_err(broken)?;
+        let why = "it was never synced".to_owned();
+        unseen.extend(known.is_empty().then(|| Unseen { account: account.id.clone(), why }));
+    }
+    for aside in office.set_aside().iter() {
+        let is_theirs = row(&aside.id)
+            .is_some_and(|row| row.kind == "dav" && (row.owner.is_none() || row.owner == caller.principal));
+        let why = crate::text::cleaned(&format!("it cannot be used now: {}", aside.trouble), 300);
+        unseen.extend(is_theirs.then(|| Unseen { account: aside.id.clone(), why }));
+    }
+    Ok(unseen)
+}
+
+/// What an answer names as not synced: places that the file knows in part, and whole accounts where all were asked
+/// for.
+pub(super) async fn not_synced(
+    office: &Office,
+    caller: &Caller,
+    places: &[Place],
+    named: &[String],
+) -> Result<Vec<String>, ToolError> {
+    let mut all: Vec<String> = places.iter().filter(|place| !place.is_known()).map(Place::name).collect();
+    if named.is_empty() {
+        all.extend(unseen(office, caller).await?.iter().map(Unseen::told));
+    }
+    Ok(all)
+}
+
 fn none_connected(kind: Kind) -> ToolError {
     let (what, command) = match kind {
         Kind::Event | Kind::Note => ("calendar", "helve connect calendar"),

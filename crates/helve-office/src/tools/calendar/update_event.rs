@@ -266,7 +266,8 @@ fn parsed(object: &Object) -> Result<Document, ToolError> {
     })
 }
 
-/// A split writes its new half first: should the second write fail, the first is taken back and nothing is lost.
+/// A split writes its new half first: should the second write fail, the first is taken back, and should nobody know
+/// whether it failed, an event is shown twice and none is lost.
 fn writes(place: &Place, object: Object, made: &Outcome, new_uid: &str) -> Vec<Write> {
     let href = object.href.clone();
     let changed =
@@ -324,8 +325,8 @@ fn heading(input: &Input, scope: Scope, document: &Document, uid: &str) -> Strin
         (true, Scope::All) => "all occurrences",
     };
     match (input.cancel, input.respond) {
-        (true, _) => format!("Cancel {what}:"),
-        (false, Some(answer)) => format!("Answer {} to {what}:", answer.as_ical().to_lowercase()),
-        (false, None) => format!("Change {what}:"),
+        (true, _) => format!("Cancel: {what}"),
+        (false, Some(answer)) => format!("Answer: {}, for {what}", answer.as_ical().to_lowercase()),
+        (false, None) => format!("Change: {what}"),
     }
 }

@@ -181,7 +181,7 @@ fn edited(
     if main_component(&after, "VTODO").is_none() {
         return Err(ToolError::failed("the object has no task").nothing_done());
     }
-    clear(main_mut(&mut after)?, &input.clear);
+    clear(main_mut(&mut after)?, &input.clear)?;
     set_text(main_mut(&mut after)?, input)?;
     if let Some(text) = &input.due {
         let due = Written::of(&read("due", text, asker)?);
@@ -209,30 +209,43 @@ fn main_mut(document: &mut Document) -> Result<&mut Component, ToolError> {
     found.ok_or_else(|| ToolError::failed("the object has no task").nothing_done())
 }
 
-fn clear(task: &mut Component, cleared: &[Clearable]) {
+fn clear(task: &mut Component, cleared: &[Clearable]) -> Result<(), ToolError> {
     for what in cleared {
         match what {
             Clearable::Notes => task.remove("DESCRIPTION"),
             Clearable::Due => task.remove("DUE") + task.remove("DURATION"),
             Clearable::Priority => task.remove("PRIORITY"),
-            Clearable::Project => task.remove("CATEGORIES"),
+            Clearable::Project => clear_project(task)?,
             Clearable::Recurrence => {
                 ["RRULE", "RDATE", "EXDATE", "EXRULE"].iter().map(|name| task.remove(name)).sum()
             }
         };
     }
+    Ok(())
+}
+
+/// Takes out the first category, which is the project, and says how many lines went; the others stay.
+fn clear_project(task: &mut Component) -> Result<usize, ToolError> {
+    let Some(old) = task.property("CATEGORIES").map(|found| found.value().to_owned()) else { return Ok(0) };
+    let others: Vec<&str> = split_list(&old).skip(1).collect();
+    if !others.is_empty() {
+        task.set_value("CATEGORIES", &others.join(",")).map_err(unwritable)?;
+        return Ok(0);
+    }
+    let mut is_first = true;
+    Ok(task.remove_where("CATEGORIES", |_| std::mem::take(&mut is_first)))
 }
 
 fn set_text(task: &mut Component, input: &Input) -> Result<(), ToolError> {
     let text = |name: &str, text: &str| NewProperty::text(name, text).map_err(unwritable);
     if let Some(title) = &input.title {
-        task.set(&text("SUMMARY", &fields::line("title", title)?)?);
+        task.rewrite(&text("SUMMARY", &fields::line("title", title)?)?);
     }
     if let Some(notes) = &input.notes {
-        task.set(&text("DESCRIPTION", &fields::text("notes", notes)?)?);
+        task.rewrite(&text("DESCRIPTION", &fields::text("notes", notes)?)?);
     }
     if let Some(priority) = input.priority {
-        task.set(&NewProperty::raw("PRIORITY", &priority.number().to_string()).map_err(unwritable)?);
+        task.rewrite(&NewProperty::raw("PRIORITY", &priority.number().to_string()).map_err(unwritable)?);
     }
     if let Some(project) = &input.project {
         set_project(task, &fields::line("project", project)?)?;
@@ -261,10 +274,10 @@ fn set_due(task: &mut Component, due: &Written) -> Result<(), ToolError> {
         Some(start) == old || !same_kind || start.date() > due.value.date()
     });
     if follows {
-        task.set(&due.property("DTSTART")?);
+        task.rewrite(&due.property("DTSTART")?);
     }
     task.remove("DURATION");
-    task.set(&due.property("DUE")?);
+    task.rewrite(&due.property("DUE")?);
     Ok(())
 }
 
@@ -286,7 +299,7 @@ fn set_recurrence(document: &mut Document, text: &str) -> Result<(), ToolError> 
     if main.property("DTSTART").is_none() {
         main.add(&start.property("DTSTART")?);
     }
-    main.set(&NewProperty::raw("RRULE", &rule).map_err(unwritable)?);
+    main.rewrite(&NewProperty::raw("RRULE", &rule).map_err(unwritable)?);
     Ok(())
 }
 
@@ -304,7 +317,7 @@ fn set_status(
         return Ok(Some(told));
     }
     let task = main_mut(document)?;
-    task.set(&NewProperty::raw("STATUS", status.as_ical()).map_err(unwritable)?);
+    task.rewrite(&NewProperty::raw("STATUS", status.as_ical()).map_err(unwritable)?);
     match status {
         TaskStatus::Completed => {
             let now = stamp(Timestamp::now());
