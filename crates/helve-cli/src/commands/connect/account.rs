@@ -1,7 +1,7 @@
 //! What every account has: a name, a person, an owner; and how it is kept.
 
 use helve_office::Office;
-use helve_office::connect::{AccountSettings, LOCAL};
+use helve_office::connect::{AccountSettings, LOCAL, SecretPlace};
 use helve_office::text::{Address, Mailbox};
 use helve_store::office::AccountRow;
 use jiff::Timestamp;
@@ -14,6 +14,7 @@ use crate::commands::office::unusable;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
+use crate::wire;
 use crate::wire::office::OfficeSecrets;
 
 /// As typed.
@@ -112,6 +113,10 @@ impl NewAccount {
         office: &Office,
         secrets: &OfficeSecrets,
     ) -> Result<(), Failure> {
+        // From here on it is known whose password the file has, so no tool may read it.
+        if let Some(SecretPlace::File(file)) = settings.auth().place() {
+            wire::secret_files::remember(file)?;
+        }
         let failed = |error| unusable(&error);
         let text = serde_json::to_string(settings).map_err(|error| Failure::failed(error.to_string()))?;
         if let Some(before) = &self.before {
