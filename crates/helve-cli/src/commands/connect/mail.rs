@@ -112,6 +112,10 @@ fn advise(address: &Address, app: &mut App<'_>) {
 
 /// `mail.example.org`, `mail.example.org:143`.
 fn named(text: &str, tls: Option<Tls>, implicit: u16) -> Result<ServerSettings, Failure> {
+    if text.contains(['@', '/']) {
+        return Err(Failure::usage("a mail server is named as HOST or HOST:PORT")
+            .hint("`--login NAME` names who logs in; the password is asked for"));
+    }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) => {
             let wrong = |_| Failure::usage(format!("`{text}` has no port behind the colon"));
