@@ -1,5 +1,7 @@
 //! The office without any account: the demo, import, configuration, and files that no tool reads.
 
+use helve_store::office::{AccountRow, OfficeDb};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -146,6 +148,47 @@ fn a_wrong_setting_is_said_with_its_place() {
     let home = Home::new();
     let ran = home.run(&["--set", "office.time_zone=Mars/Olympus", "office", "accounts"]);
     assert!(ran.code == 2 && ran.stderr.contains("there is no time zone `Mars/Olympus`"), "{}", ran.all());
+}
+
+/// Puts an account into the file as if it had been connected.
+fn put_account(home: &Home, id: &str, owner: Option<&str>, settings: &Value) {
+    let db = OfficeDb::open(&state(home).join("office.db")).unwrap();
+    let row = AccountRow {
+        id: id.to_owned(),
+        kind: "mail".to_owned(),
+        address: Some(format!("{id}@example.org")),
+        name: None,
+        owner: owner.map(str::to_owned),
+        settings: settings.to_string(),
+        created_at: Timestamp::now(),
+        synced_at: None,
+        trouble: None,
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert!(runtime.block_on(db.add_account(row)).unwrap());
+}
+
+fn mail_settings(secret: Value) -> Value {
+    let imap = json!({ "host": "127.0.0.1", "port": 9, "tls": "implicit" });
+    json!({ "mail": { "imap": imap, "login": "ada", "auth": { "password": secret } } })
+}
+
+#[test]
+fn an_account_is_forgotten_without_its_keyring_and_what_is_left_is_said() {
+    let home = Home::new();
+    home.run(&["office", "accounts"]);
+    let there = json!({ "keyring": { "service": "helve-office", "user": "work-1234" } });
+    put_account(&home, "work", None, &mail_settings(there));
+    put_account(&home, "odd", None, &json!("of a later version"));
+    let ran = home.run(&["office", "disconnect", "work", "--yes", "--json"]);
+    assert_eq!(ran.code, 1, "{}", ran.all());
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(told["disconnected"], "work");
+    assert_eq!(told["secret_left"], "its secret is still in the keyring, as helve-office/work-1234");
+    assert!(ran.stderr.contains("helve-office/work-1234"), "{}", ran.all());
+    let ran = home.run(&["office", "disconnect", "odd", "--yes"]);
+    assert!(ran.code == 1 && ran.stderr.contains("may be left in the keyring"), "{}", ran.all());
+    assert_eq!(home.json(&["office", "accounts"]).as_array().unwrap().len(), 1);
 }
 
 #[test]

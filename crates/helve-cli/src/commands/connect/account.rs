@@ -10,6 +10,7 @@ use serde_json::{Value, json};
 use super::ask;
 use crate::app::App;
 use crate::commands::caller;
+use crate::commands::office::disconnect::say_left;
 use crate::commands::office::unusable;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -106,13 +107,14 @@ fn free_id(person: &Mailbox, rows: &[AccountRow]) -> String {
 }
 
 impl NewAccount {
-    /// Keeps the account, in place of itself where it was connected before.
+    /// Keeps the account, in place of itself where it was connected before. What is left of the secret that it had then,
+    /// where that cannot be forgotten.
     pub(super) async fn keep(
         &self,
         settings: &AccountSettings,
         office: &Office,
         secrets: &OfficeSecrets,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Failure>, Failure> {
         // From here on it is known whose password the file has, so no tool may read it.
         if let Some(SecretPlace::File(file)) = settings.auth().place() {
             wire::secret_files::remember(file)?;
@@ -122,10 +124,10 @@ impl NewAccount {
         if let Some(before) = &self.before {
             office.db().change_account(&self.id, text).await.map_err(failed)?;
             let old: Option<AccountSettings> = serde_json::from_str(&before.settings).ok();
-            if let Some(old) = old.filter(|old| old.auth() != settings.auth()) {
-                secrets.forget(old.auth()).await?;
+            if old.is_some_and(|old| old.auth() == settings.auth()) {
+                return Ok(None);
             }
-            return Ok(());
+            return Ok(secrets.forget_all_of(&self.id, &before.settings).await.err());
         }
         let row = AccountRow {
             id: self.id.clone(),
@@ -139,7 +141,7 @@ impl NewAccount {
             trouble: None,
         };
         match office.db().add_account(row).await.map_err(failed)? {
-            true => Ok(()),
+            true => Ok(None),
             false => Err(Failure::failed(format!("another process connected `{}` meanwhile", self.id))),
         }
     }
@@ -149,9 +151,13 @@ impl NewAccount {
         &self,
         settings: &AccountSettings,
         found: &[(&str, String)],
+        left: Option<&Failure>,
         app: &mut App<'_>,
     ) -> anyhow::Result<Exit> {
         let again = self.before.is_some();
+        if let Some(left) = left {
+            say_left(left, app)?;
+        }
         if app.ui.is_json() {
             let found: serde_json::Map<String, Value> =
                 found.iter().map(|(name, what)| ((*name).to_owned(), json!(what))).collect();

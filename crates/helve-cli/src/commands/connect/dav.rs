@@ -83,8 +83,8 @@ pub(crate) fn run(args: Args, service: Service, app: &mut App<'_>) -> anyhow::Re
             login: account.login.clone(),
             auth,
         });
-        account.keep(&settings, &office, &secrets).await?;
-        account.tell(&settings, &found, app)
+        let left = account.keep(&settings, &office, &secrets).await?;
+        account.tell(&settings, &found, left.as_ref(), app)
     })
 }
 

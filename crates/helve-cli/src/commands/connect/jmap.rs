@@ -71,8 +71,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let found = [("server", url.to_string()), ("mail", sends.to_owned())];
         let settings =
             AccountSettings::Jmap(JmapSettings { session: url, login: account.login.clone(), auth });
-        account.keep(&settings, &office, &secrets).await?;
-        account.tell(&settings, &found, app)
+        let left = account.keep(&settings, &office, &secrets).await?;
+        account.tell(&settings, &found, left.as_ref(), app)
     })
 }
 

@@ -98,8 +98,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             (connecting.settings(Auth::Password(place)), found)
         };
         let settings = AccountSettings::Mail(settings);
-        connecting.account.keep(&settings, &office, &secrets).await?;
-        connecting.account.tell(&settings, &found, app)
+        let left = connecting.account.keep(&settings, &office, &secrets).await?;
+        connecting.account.tell(&settings, &found, left.as_ref(), app)
     })
 }
 

@@ -2,7 +2,7 @@
 
 mod accounts;
 mod demo;
-mod disconnect;
+pub(super) mod disconnect;
 mod import;
 mod sync;
 
