@@ -74,12 +74,14 @@ pub(super) fn files(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Syncs accounts in the background, as often as the configuration says. Runs until dropped.
+/// Takes over which accounts are connected while the server runs, and syncs them as often as the configuration says.
+/// Runs until dropped.
 pub(crate) async fn keep_syncing(loaded: &Loaded) {
     let section = &loaded.config.office;
     match office(loaded) {
-        Ok(office) if section.enabled && section.sync_every_s > 0 => {
-            helve_office::connect::keep_syncing(office, Duration::from_secs(section.sync_every_s)).await;
+        Ok(office) if section.enabled => {
+            let every = Some(section.sync_every_s).filter(|every| *every > 0).map(Duration::from_secs);
+            helve_office::connect::keep_syncing(office, every).await;
         }
         Ok(_) | Err(_) => std::future::pending().await,
     }

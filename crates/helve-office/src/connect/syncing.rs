@@ -74,9 +74,9 @@ async fn all_of(office: &Office, account: &Account, tell: &Tell<'_>) -> Result<(
     Ok(())
 }
 
-/// Syncs every connected account again and again. Each has a task of its own, so that a slow server delays only
-/// itself. Runs until dropped.
-pub async fn keep_syncing(office: Arc<Office>, every: Duration) {
+/// Takes over which accounts are connected, and syncs each again and again where `every` says how often. Each has a
+/// task of its own, so that a slow server delays only itself. Runs until dropped.
+pub async fn keep_syncing(office: Arc<Office>, every: Option<Duration>) {
     let mut tasks = JoinSet::new();
     let mut kept: Vec<(Arc<Account>, AbortHandle)> = Vec::new();
     loop {
@@ -86,7 +86,8 @@ pub async fn keep_syncing(office: Arc<Office>, every: Duration) {
             let is_known = |account: &Arc<Account>| known.iter().any(|one| Arc::ptr_eq(one, account));
             kept.retain(|(account, task)| is_known(account) || stop(task));
             for account in known.iter().filter(|account| account.id != LOCAL) {
-                if !kept.iter().any(|(one, _)| Arc::ptr_eq(one, account)) {
+                let is_new = !kept.iter().any(|(one, _)| Arc::ptr_eq(one, account));
+                if let Some(every) = every.filter(|_| is_new) {
                     let task = tasks.spawn(keep_one(Arc::clone(&office), Arc::clone(account), every));
                     kept.push((Arc::clone(account), task));
                 }
