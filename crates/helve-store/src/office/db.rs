@@ -1,7 +1,7 @@
 //! The file, its one writing connection and a few that read.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -25,14 +25,16 @@ struct Inner {
     path: PathBuf,
     /// None until somebody reads or writes.
     writer: Mutex<Option<Connection>>,
+    /// Set once the tables are made: whoever reads then waits for no writer.
+    made: OnceLock<()>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl OfficeDb {
     /// The file, opened by whoever first reads or writes, and made where there is none: most commands never do.
     pub fn later(path: &Path) -> Self {
-        let (writer, idle) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { path: path.to_owned(), writer, idle }))
+        let (writer, made, idle) = (Mutex::default(), OnceLock::new(), Mutex::default());
+        Self(Arc::new(Inner { path: path.to_owned(), writer, made, idle }))
     }
 
     /// Opens the file now, and makes it where there is none.
@@ -113,8 +115,10 @@ impl Inner {
     }
 
     fn reader(&self) -> Result<Connection, OfficeError> {
-        // It makes the tables that are to be read.
-        self.with_writer(|_| Ok(()))?;
+        if self.made.get().is_none() {
+            // It makes the tables that are to be read.
+            self.with_writer(|_| Ok(()))?;
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = |source| OfficeError::Open { path: self.path.clone(), source };
         let db = Connection::open_with_flags(&self.path, flags).map_err(open)?;
@@ -142,7 +146,11 @@ impl Inner {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         match writer.as_mut() {
             Some(db) => work(db),
-            None => work(writer.insert(open(&self.path)?)),
+            None => {
+                let db = writer.insert(open(&self.path)?);
+                self.made.get_or_init(|| ());
+                work(db)
+            }
         }
     }
 }
