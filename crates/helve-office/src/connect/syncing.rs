@@ -1,6 +1,8 @@
 //! Keeping the local index up to date: one process at a time for each account, and no account waits for another.
 
-use std::sync::Arc;
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use helve_store::office::OfficeError;
@@ -26,18 +28,19 @@ pub type Tell<'a> = dyn Fn(&str) + Send + Sync + 'a;
 pub enum Synced {
     /// All that the server has is in the index.
     Done,
-    /// Another process is at it.
+    /// Somebody else is at it.
     Elsewhere,
     /// It failed; what was synced before is still there.
     Failed(String),
 }
 
-/// Syncs one account to the end, unless another process does.
+/// Syncs one account to the end, unless somebody else does, in this process or another.
 pub async fn sync_account(
     office: &Office,
     account: &Account,
     tell: &Tell<'_>,
 ) -> Result<Synced, OfficeError> {
+    let Some(_turn) = Turn::take(office.db().path(), &account.id) else { return Ok(Synced::Elsewhere) };
     let process = process();
     let now = Timestamp::now();
     if !office.db().begin_sync(&account.id, &process, now, now + LEASE).await? {
@@ -51,7 +54,10 @@ pub async fn sync_account(
                 ended = &mut work => break ended,
                 () = tokio::time::sleep(RENEW_EVERY) => {
                     let now = Timestamp::now();
-                    office.db().begin_sync(&account.id, &process, now, now + LEASE).await?;
+                    if !office.db().begin_sync(&account.id, &process, now, now + LEASE).await? {
+                        // Another process took it while this one slept, or the account is gone.
+                        return Ok(Synced::Elsewhere);
+                    }
                 }
             }
         }
@@ -104,14 +110,36 @@ fn stop(task: &AbortHandle) -> bool {
 
 async fn keep_one(office: Arc<Office>, account: Arc<Account>, every: Duration) {
     loop {
+        let mut pause = every;
         match sync_account(&office, &account, &|_| ()).await {
             Ok(Synced::Failed(trouble)) => {
                 tracing::warn!(account = account.id, trouble, "an account could not be synced")
             }
-            Ok(Synced::Done | Synced::Elsewhere) => {}
+            Ok(Synced::Done) => {}
+            // It may be one that ends right now, since the account was connected anew.
+            Ok(Synced::Elsewhere) => pause = every.min(RENEW_EVERY),
             Err(error) => tracing::warn!(account = account.id, %error, "an account could not be synced"),
         }
-        tokio::time::sleep(every).await;
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// The right of one task in this process to sync an account, until it is dropped. The file tells only processes apart.
+struct Turn((PathBuf, String));
+
+static TURNS: Mutex<BTreeSet<(PathBuf, String)>> = Mutex::new(BTreeSet::new());
+
+impl Turn {
+    fn take(file: &Path, account: &str) -> Option<Self> {
+        let turn = (file.to_owned(), account.to_owned());
+        let is_free = TURNS.lock().unwrap_or_else(PoisonError::into_inner).insert(turn.clone());
+        is_free.then(|| Self(turn))
+    }
+}
+
+impl Drop for Turn {
+    fn drop(&mut self) {
+        TURNS.lock().unwrap_or_else(PoisonError::into_inner).remove(&self.0);
     }
 }
 
@@ -121,3 +149,43 @@ fn process() -> String {
 }
 
 static STARTED: std::sync::LazyLock<i64> = std::sync::LazyLock::new(|| Timestamp::now().as_microsecond());
+
+#[cfg(test)]
+mod tests {
+    use helve_store::office::{AccountRow, OfficeDb};
+
+    use super::*;
+    use crate::OfficeSettings;
+
+    fn account() -> Account {
+        let (id, kind) = ("work".to_owned(), "mail".to_owned());
+        Account { id, kind, person: None, owner: None, mails: None, submit: None, objects: None }
+    }
+
+    async fn office(folder: &Path) -> Office {
+        let db = OfficeDb::open(&folder.join("office.db")).unwrap();
+        let row = AccountRow {
+            id: "work".to_owned(),
+            kind: "mail".to_owned(),
+            address: None,
+            name: None,
+            owner: None,
+            settings: "{}".to_owned(),
+            created_at: Timestamp::now(),
+            synced_at: None,
+            trouble: None,
+        };
+        assert!(db.add_account(row).await.unwrap());
+        Office::new(db, OfficeSettings::default())
+    }
+
+    #[tokio::test]
+    async fn one_process_syncs_an_account_once_at_a_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let office = office(folder.path()).await;
+        let turn = Turn::take(office.db().path(), "work").unwrap();
+        assert_eq!(sync_account(&office, &account(), &|_| ()).await.unwrap(), Synced::Elsewhere);
+        drop(turn);
+        assert_eq!(sync_account(&office, &account(), &|_| ()).await.unwrap(), Synced::Done);
+    }
+}
