@@ -28,7 +28,7 @@ pub(crate) fn office(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
     }
     let section = &loaded.config.office;
     let settings =
-        OfficeSettings { zone: zone(loaded)?, recipient_domains: section.recipient_domains.clone() };
+        OfficeSettings { zone: zone(loaded), recipient_domains: section.recipient_domains.clone() };
     let connect = Connect {
         secrets: Arc::new(secrets(loaded)),
         net: loaded.config.net.clone(),
@@ -87,12 +87,10 @@ pub(crate) async fn keep_syncing(loaded: &Loaded) {
     }
 }
 
-fn zone(loaded: &Loaded) -> Result<TimeZone, Failure> {
-    let Some(name) = &loaded.config.office.time_zone else { return Ok(TimeZone::system()) };
-    TimeZone::get(name).map_err(|_| {
-        wrong(loaded, "/office/time_zone", &format!("there is no time zone `{name}`"))
-            .hint("give one such as `Europe/Berlin` or `America/New_York`")
-    })
+/// Where nobody knows the zone that is set, the configuration's remarks have said so.
+fn zone(loaded: &Loaded) -> TimeZone {
+    let name = loaded.config.office.time_zone.as_deref();
+    name.and_then(|name| TimeZone::get(name).ok()).unwrap_or_else(TimeZone::system)
 }
 
 fn person(loaded: &Loaded) -> Result<Mailbox, Failure> {

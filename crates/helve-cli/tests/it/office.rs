@@ -144,10 +144,22 @@ fn the_office_can_be_turned_off_and_no_project_turns_it_on() {
 }
 
 #[test]
-fn a_wrong_setting_is_said_with_its_place() {
+fn a_wrong_setting_is_said_with_its_place_and_stops_no_other_tool() {
     let home = Home::new();
     let ran = home.run(&["--set", "office.time_zone=Mars/Olympus", "office", "accounts"]);
-    assert!(ran.code == 2 && ran.stderr.contains("there is no time zone `Mars/Olympus`"), "{}", ran.all());
+    assert!(ran.code == 0 && ran.stderr.contains("there is no time zone `Mars/Olympus`"), "{}", ran.all());
+    let ran = home.run(&["--set", "office.time_zone=Mars/Olympus", "tools", "list"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let ran = home.run(&["--set", "office.address=nobody", "office", "accounts"]);
+    assert!(ran.code == 2 && ran.stderr.contains("office.address"), "{}", ran.all());
+}
+
+#[test]
+fn the_zone_of_a_project_waits_for_trust() {
+    let home = Home::new();
+    home.write("helve.toml", "[office]\ntime_zone = 'Asia/Tokyo'\n");
+    let shown = home.run(&["config", "show", "--json"]);
+    assert!(!shown.stdout.contains("Asia/Tokyo") && shown.code == 0, "{}", shown.all());
 }
 
 /// Puts an account into the file as if it had been connected.
