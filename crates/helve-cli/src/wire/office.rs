@@ -44,7 +44,7 @@ pub(crate) fn secrets(loaded: &Loaded) -> OfficeSecrets {
 }
 
 /// The office's tools, where the configuration wants them.
-pub(super) fn tools(loaded: &Loaded) -> Result<Vec<Tool>, Failure> {
+pub(crate) fn tools(loaded: &Loaded) -> Result<Vec<Tool>, Failure> {
     match loaded.config.office.enabled {
         true => Ok(helve_office::tools::office_tools(&office(loaded)?)),
         false => Ok(Vec::new()),

@@ -204,6 +204,55 @@ fn an_account_is_forgotten_without_its_keyring_and_what_is_left_is_said() {
 }
 
 #[test]
+fn what_is_anothers_alone_is_not_connected_for_a_caller() {
+    let home = Home::new();
+    let user = home.project().parent().unwrap().join(".config/helve");
+    std::fs::create_dir_all(&user).unwrap();
+    let tool = "[[tool.program]]\nname = 'mine'\ndescription = 'Says a number when it is called.'\ncommand = 'sh'\n\
+                args = ['-c', 'echo 1']\nrisk = 'low'\nintegrations = ['mail']\n";
+    std::fs::write(user.join("helve.toml"), tool).unwrap();
+    let ran = home.run(&["call", "mine"]);
+    assert_eq!(ran.code, 0, "the account `local` has mails: {}", ran.all());
+    home.run(&["office", "accounts"]);
+    assert_eq!(home.run(&["call", "mine"]).code, 0);
+    let db = OfficeDb::open(&state(&home).join("office.db")).unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(db.remove_account("local")).unwrap();
+    put_embedded(&db, Some("bob"));
+    let ran = home.run(&["call", "mine"]);
+    assert!(ran.code != 0 && ran.stderr.contains("helve connect mail"), "{}", ran.all());
+}
+
+#[test]
+fn a_single_call_says_how_old_the_index_is() {
+    let home = Home::new();
+    home.run(&["office", "accounts"]);
+    let there = json!({ "env": "MAIL_PW" });
+    put_account(&home, "work", None, &mail_settings(there.clone()));
+    put_account(&home, "bobs", Some("bob"), &mail_settings(there));
+    let ran = home.run(&["call", "search_emails", "query=x"]);
+    let line = "mail `work` was never synced; `helve office sync` brings it up to date";
+    assert!(ran.code == 0 && ran.stderr.contains(line) && !ran.stderr.contains("bobs"), "{}", ran.all());
+    assert!(!home.run(&["call", "search_emails", "query=x", "--json"]).all().contains("never synced"));
+    assert!(!home.run(&["call", "math-eval", "expression=1"]).all().contains("never synced"));
+}
+
+/// The account that needs no server, as somebody's own.
+fn put_embedded(db: &OfficeDb, owner: Option<&str>) {
+    let row = AccountRow {
+        id: "local".to_owned(),
+        kind: "embedded".to_owned(),
+        address: None,
+        name: None,
+        owner: owner.map(str::to_owned),
+        settings: "{}".to_owned(),
+        created_at: Timestamp::now(),
+        synced_at: None,
+        trouble: None,
+    };
+    assert!(tokio::runtime::Runtime::new().unwrap().block_on(db.add_account(row)).unwrap());
+}
+
+#[test]
 fn no_tool_reads_the_office_file_wherever_it_lies() {
     let home = Home::new();
     home.run(&["--set", "office.path=mine.db", "office", "demo", "load"]);

@@ -1,6 +1,6 @@
 //! `helve office`: what is connected, kept up to date, imported and tried.
 
-mod accounts;
+pub(super) mod accounts;
 mod demo;
 pub(super) mod disconnect;
 mod import;
