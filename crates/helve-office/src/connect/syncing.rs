@@ -152,30 +152,36 @@ static STARTED: std::sync::LazyLock<i64> = std::sync::LazyLock::new(|| Timestamp
 
 #[cfg(test)]
 mod tests {
+    use helve_net::NetPolicy;
     use helve_store::office::{AccountRow, OfficeDb};
 
     use super::*;
     use crate::OfficeSettings;
+    use crate::connect::{Connect, NoSecrets};
 
     fn account() -> Account {
         let (id, kind) = ("work".to_owned(), "mail".to_owned());
         Account { id, kind, person: None, owner: None, mails: None, submit: None, objects: None }
     }
 
-    async fn office(folder: &Path) -> Office {
-        let db = OfficeDb::open(&folder.join("office.db")).unwrap();
-        let row = AccountRow {
+    fn row() -> AccountRow {
+        let there = r#"{"mail":{"imap":{"host":"127.0.0.1","port":9,"tls":"implicit"},"login":"a","auth":{"password":{"env":"X"}}}}"#;
+        AccountRow {
             id: "work".to_owned(),
             kind: "mail".to_owned(),
             address: None,
             name: None,
             owner: None,
-            settings: "{}".to_owned(),
+            settings: there.to_owned(),
             created_at: Timestamp::now(),
             synced_at: None,
             trouble: None,
-        };
-        assert!(db.add_account(row).await.unwrap());
+        }
+    }
+
+    async fn office(folder: &Path) -> Office {
+        let db = OfficeDb::open(&folder.join("office.db")).unwrap();
+        assert!(db.add_account(row()).await.unwrap());
         Office::new(db, OfficeSettings::default())
     }
 
@@ -187,5 +193,23 @@ mod tests {
         assert_eq!(sync_account(&office, &account(), &|_| ()).await.unwrap(), Synced::Elsewhere);
         drop(turn);
         assert_eq!(sync_account(&office, &account(), &|_| ()).await.unwrap(), Synced::Done);
+    }
+
+    #[tokio::test]
+    async fn who_does_not_sync_still_notices_what_is_connected() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = OfficeDb::open(&folder.path().join("office.db")).unwrap();
+        let connect = Connect { secrets: Arc::new(NoSecrets), net: NetPolicy::default(), person: None };
+        let office = Arc::new(Office::open(db.clone(), OfficeSettings::default(), connect));
+        assert_eq!(office.accounts().len(), 1, "there is `local` alone");
+        assert!(db.add_account(row()).await.unwrap());
+        let (looking, until) = (keep_syncing(Arc::clone(&office), None), Duration::from_secs(1));
+        assert!(tokio::time::timeout(until, looking).await.is_err(), "it goes on for ever");
+        assert_eq!(office.accounts().len(), 2);
+        let row = db.account("work").await.unwrap().unwrap();
+        assert_eq!((row.synced_at, row.trouble), (None, None), "nobody tried to sync it");
+        db.remove_account("work").await.unwrap();
+        assert!(tokio::time::timeout(until, keep_syncing(Arc::clone(&office), None)).await.is_err());
+        assert_eq!(office.accounts().len(), 1);
     }
 }

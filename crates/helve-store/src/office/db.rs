@@ -219,3 +219,34 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, OfficeError> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(OfficeError::Ending))
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn who_reads_waits_for_no_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = OfficeDb::open(&folder.path().join("office.db")).unwrap();
+        let (begun, wait_begun) = mpsc::channel();
+        let (end, wait_end) = mpsc::channel::<()>();
+        let writer = db.clone();
+        let writing = std::thread::spawn(move || {
+            writer.write_now(|_| {
+                begun.send(()).unwrap();
+                // Until the reader is done, or gave up.
+                let _ = wait_end.recv_timeout(Duration::from_secs(20));
+                Ok(())
+            })
+        });
+        wait_begun.recv().unwrap();
+        let (done, wait_done) = mpsc::channel();
+        std::thread::spawn(move || done.send(db.accounts_now().map(|rows| rows.len())));
+        let read = wait_done.recv_timeout(Duration::from_secs(10));
+        end.send(()).unwrap();
+        assert_eq!(read.expect("the reader waited for the writer").unwrap(), 0);
+        writing.join().unwrap().unwrap();
+    }
+}
