@@ -40,6 +40,15 @@ pub async fn sync_account(
     account: &Account,
     tell: &Tell<'_>,
 ) -> Result<Synced, OfficeError> {
+    sync_renewing(office, account, tell, RENEW_EVERY).await
+}
+
+async fn sync_renewing(
+    office: &Office,
+    account: &Account,
+    tell: &Tell<'_>,
+    renew_every: Duration,
+) -> Result<Synced, OfficeError> {
     let Some(_turn) = Turn::take(office.db().path(), &account.id) else { return Ok(Synced::Elsewhere) };
     let process = process();
     let now = Timestamp::now();
@@ -52,7 +61,7 @@ pub async fn sync_account(
         loop {
             tokio::select! {
                 ended = &mut work => break ended,
-                () = tokio::time::sleep(RENEW_EVERY) => {
+                () = tokio::time::sleep(renew_every) => {
                     let now = Timestamp::now();
                     if !office.db().begin_sync(&account.id, &process, now, now + LEASE).await? {
                         // Another process took it while this one slept, or the account is gone.
@@ -154,6 +163,7 @@ static STARTED: std::sync::LazyLock<i64> = std::sync::LazyLock::new(|| Timestamp
 mod tests {
     use helve_net::NetPolicy;
     use helve_store::office::{AccountRow, OfficeDb};
+    use serde_json::json;
 
     use super::*;
     use crate::OfficeSettings;
@@ -164,15 +174,16 @@ mod tests {
         Account { id, kind, person: None, owner: None, mails: None, submit: None, objects: None }
     }
 
-    fn row() -> AccountRow {
-        let there = r#"{"mail":{"imap":{"host":"127.0.0.1","port":9,"tls":"implicit"},"login":"a","auth":{"password":{"env":"X"}}}}"#;
+    fn row(port: u16) -> AccountRow {
+        let imap = json!({ "host": "127.0.0.1", "port": port, "tls": "none" });
+        let there = json!({ "mail": { "imap": imap, "login": "a", "auth": { "password": { "env": "X" } } } });
         AccountRow {
             id: "work".to_owned(),
             kind: "mail".to_owned(),
             address: None,
             name: None,
             owner: None,
-            settings: there.to_owned(),
+            settings: there.to_string(),
             created_at: Timestamp::now(),
             synced_at: None,
             trouble: None,
@@ -181,7 +192,7 @@ mod tests {
 
     async fn office(folder: &Path) -> Office {
         let db = OfficeDb::open(&folder.join("office.db")).unwrap();
-        assert!(db.add_account(row()).await.unwrap());
+        assert!(db.add_account(row(9)).await.unwrap());
         Office::new(db, OfficeSettings::default())
     }
 
@@ -202,7 +213,7 @@ mod tests {
         let connect = Connect { secrets: Arc::new(NoSecrets), net: NetPolicy::default(), person: None };
         let office = Arc::new(Office::open(db.clone(), OfficeSettings::default(), connect));
         assert_eq!(office.accounts().len(), 1, "there is `local` alone");
-        assert!(db.add_account(row()).await.unwrap());
+        assert!(db.add_account(row(9)).await.unwrap());
         let (looking, until) = (keep_syncing(Arc::clone(&office), None), Duration::from_secs(1));
         assert!(tokio::time::timeout(until, looking).await.is_err(), "it goes on for ever");
         assert_eq!(office.accounts().len(), 2);
@@ -211,5 +222,26 @@ mod tests {
         db.remove_account("work").await.unwrap();
         assert!(tokio::time::timeout(until, keep_syncing(Arc::clone(&office), None)).await.is_err());
         assert_eq!(office.accounts().len(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_lost_lease_ends_the_sync() {
+        // A server that takes connections and says nothing.
+        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let db = OfficeDb::open(&folder.path().join("office.db")).unwrap();
+        assert!(db.add_account(row(silent.local_addr().unwrap().port())).await.unwrap());
+        let connect = Connect { secrets: Arc::new(NoSecrets), net: NetPolicy::default(), person: None };
+        let office = Office::open(db.clone(), OfficeSettings::default(), connect);
+        let account = office.accounts().iter().find(|account| account.id == "work").cloned().unwrap();
+        let taking = async {
+            tokio::time::sleep(Duration::from_millis(300)).await;
+            let now = Timestamp::now();
+            db.end_sync("work", &process(), now, None).await.unwrap();
+            assert!(db.begin_sync("work", "another", now, now + LEASE).await.unwrap());
+        };
+        let renew_every = Duration::from_millis(900);
+        let (ended, ()) = tokio::join!(sync_renewing(&office, &account, &|_| (), renew_every), taking);
+        assert_eq!(ended.unwrap(), Synced::Elsewhere);
     }
 }
