@@ -127,7 +127,7 @@ fn trust(loaded: &Loaded) -> Option<Check> {
 
 /// Accounts that some tool needs and that are not connected.
 fn integrations(registry: &Registry, loaded: &Loaded) -> Vec<Check> {
-    let known = Connected::new(&loaded.config);
+    let known = Connected::new(loaded);
     let mut tools = registry.list(&Filter::default());
     // What ships is there for whoever wants it: nobody asked for it yet.
     tools.retain(|one| one.layer != Layer::BuiltIn);

@@ -10,6 +10,7 @@ use helve::{Layer, Schema};
 use helve_mcp::trust::Verdict;
 use helve_office::Office;
 use helve_sandbox::Unwritable;
+use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
 use super::asked::{self, AskedSettings};
@@ -22,7 +23,7 @@ use super::servers::{self, BrokenServer};
 use super::{Config, Origin, PolicyPath, Resource, adopted, find, policy, schema};
 use crate::failure::Failure;
 use crate::remark::Remark;
-use crate::ui::count;
+use crate::ui::{count, escape};
 
 /// What the layers are read from.
 #[derive(Clone)]
@@ -224,6 +225,7 @@ pub(crate) fn load(inputs: &Inputs) -> Result<Loaded, Failure> {
     let mut remarks = unused_variables(inputs, &config, &tools, &hooks);
     remarks.append(&mut refused);
     remarks.extend(hooks::remarks(&hooks));
+    remarks.extend(unknown_zone(&config, &origins));
     let user_file = file_of(Layer::Org);
     Ok(Loaded {
         config,
@@ -347,6 +349,18 @@ fn unused_variables(
             },
         })
         .collect()
+}
+
+/// A time zone that nobody knows, or not on this machine. Calls of other tools go on all the same.
+fn unknown_zone(config: &Config, origins: &HashMap<String, Origin>) -> Option<Remark> {
+    let name = config.office.time_zone.as_ref().filter(|name| TimeZone::get(name).is_err())?;
+    let place =
+        origins.get("/office/time_zone").map(|origin| format!("{}  ", at(origin))).unwrap_or_default();
+    let name = escape::one_line(name, 100);
+    Some(Remark {
+        found: format!("{place}there is no time zone `{name}`, and the system's counts"),
+        fix: "set `office.time_zone` to one such as `Europe/Berlin` or `America/New_York`".to_owned(),
+    })
 }
 
 /// Checks each layer by itself, so that every problem has a place. Gives what is wrong with parts of the

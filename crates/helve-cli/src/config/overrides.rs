@@ -41,11 +41,12 @@ pub(super) fn from_environment(
 }
 
 /// Variables without `__` that mean something, to us or to a tool that we run.
-const OTHER_VARIABLES: [&str; 8] = [
+const OTHER_VARIABLES: [&str; 9] = [
     "HELVE_LOG",
     "HELVE_UPDATE_DOCS",
     "HELVE_PYTHON_SDKS",
     "HELVE_MCP_PEERS",
+    "HELVE_OFFICE_SERVERS",
     "HELVE_CALL_ID",
     "HELVE_IDEMPOTENCY_KEY",
     // What clients read, as in docs/quickstart-python.md.

@@ -345,14 +345,15 @@ fn web(table: &mut HashMap<&'static str, Standing>) {
 
 /// Whose mail it is, and where it lies, is for the user's own file alone.
 fn office(table: &mut HashMap<&'static str, Standing>) {
-    use Standing::{Harmless, OwnOnly, Stricter, Waits};
+    use Standing::{OwnOnly, Stricter, Waits};
     keys!(
         table,
         "/office",
         OfficeSection {
             enabled: Waits(turns_on),
             path: OwnOnly,
-            time_zone: Harmless,
+            // A meeting an hour off is harm enough.
+            time_zone: Waits(anything),
             recipient_domains: Stricter(opens),
             sync_every_s: OwnOnly,
             address: OwnOnly,

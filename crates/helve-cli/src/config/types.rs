@@ -349,7 +349,8 @@ pub(crate) struct OfficeSection {
     /// the environment and with `--set`; not in a file that a project brings.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) path: Option<PathBuf>,
-    /// The zone in which times are told where nobody names another, as in `Europe/Berlin`. Left out: this machine's.
+    /// The zone in which times are told where nobody names another, as in `Europe/Berlin`. Left out: this machine's. One that
+    /// a project names waits to be trusted.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) time_zone: Option<String>,
     /// Domains that mail may go to, such as `["example.com"]`. Empty: any. A project can name fewer, never more.

@@ -1,13 +1,16 @@
 //! Which accounts are connected: those whose environment variable is set, and those of the office.
 
+use std::sync::Arc;
+
 use helve::Caller;
 use helve::ports::Integrations;
+use helve_office::{Account, Office};
 use helve_tools::web::{HOW_TO_CONNECT_SEARCH, SEARCH_INTEGRATION};
 
-use crate::config::Config;
+use super::office;
+use crate::config::Loaded;
 
-/// What the office brings, by name, and the command that connects it. Its account `local` is everybody's and has
-/// all of them, so that nothing has to be opened to know that they are there.
+/// What the office brings, by name, and the command that connects it.
 const OFFICE: [(&str, &str); 4] = [
     ("mail", "helve connect mail"),
     ("calendar", "helve connect calendar"),
@@ -18,13 +21,15 @@ const OFFICE: [(&str, &str); 4] = [
 /// Accounts that are connected when an environment variable is set, and those of the office.
 pub(crate) struct Connected {
     variables: Vec<(String, String)>,
-    has_office: bool,
+    office: Option<Arc<Office>>,
 }
 
 impl Connected {
-    pub(crate) fn new(config: &Config) -> Self {
+    pub(crate) fn new(loaded: &Loaded) -> Self {
+        let config = &loaded.config;
         let variables = config.integrations.iter().map(|(name, one)| (name.clone(), one.env.clone()));
-        Self { variables: variables.collect(), has_office: config.office.enabled }
+        let office = config.office.enabled.then(|| office::office(loaded).ok()).flatten();
+        Self { variables: variables.collect(), office }
     }
 
     fn variable(&self, name: &str) -> Option<&str> {
@@ -33,17 +38,20 @@ impl Connected {
 }
 
 impl Integrations for Connected {
-    fn connected(&self, name: &str, _caller: &Caller) -> bool {
+    fn connected(&self, name: &str, caller: &Caller) -> bool {
         match self.variable(name) {
             Some(variable) => is_set(variable),
-            None => self.has_office && command(name).is_some(),
+            None => {
+                command(name).is_some()
+                    && self.office.as_ref().is_some_and(|office| has(office, name, caller))
+            }
         }
     }
 
     fn how_to_connect(&self, name: &str) -> String {
         match (self.variable(name), command(name)) {
             (Some(variable), _) => format!("set the environment variable {variable} to connect `{name}`"),
-            (None, Some(command)) if self.has_office => format!("run `{command}` to connect `{name}`"),
+            (None, Some(command)) if self.office.is_some() => format!("run `{command}` to connect `{name}`"),
             (None, Some(command)) => {
                 format!("set `office.enabled = true` in helve.toml and run `{command}` to connect `{name}`")
             }
@@ -53,6 +61,21 @@ impl Integrations for Connected {
             ),
         }
     }
+}
+
+/// Whether an account of the office that this caller may use has what goes by this name.
+fn has(office: &Office, name: &str, caller: &Caller) -> bool {
+    // A new file begins with the account `local`, which is everybody's and has everything. Nothing is made to know it.
+    if !office.db().path().exists() {
+        return true;
+    }
+    let accounts = office.accounts();
+    let has = |account: &Account| match name {
+        "mail" => account.mails.is_some(),
+        _ => account.objects.is_some(),
+    };
+    // Without any account the file could not be read: the tool itself says why.
+    accounts.is_empty() || accounts.iter().any(|account| account.is_for(caller) && has(account))
 }
 
 /// The command that connects what the office brings under this name.

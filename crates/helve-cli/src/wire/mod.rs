@@ -146,7 +146,7 @@ pub(crate) fn runtime(
         // Without it secrets are hidden all the same, only all alike.
         Err(error) => tracing::warn!(%error, "secrets in the journal are not marked"),
     }
-    let integrations = Arc::new(Connected::new(&loaded.config));
+    let integrations = Arc::new(Connected::new(loaded));
     let mut builder = Runtime::builder()
         .registry(registry.clone())
         .ledger(ledger)

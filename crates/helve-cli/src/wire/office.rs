@@ -28,7 +28,7 @@ pub(crate) fn office(loaded: &Loaded) -> Result<Arc<Office>, Failure> {
     }
     let section = &loaded.config.office;
     let settings =
-        OfficeSettings { zone: zone(loaded)?, recipient_domains: section.recipient_domains.clone() };
+        OfficeSettings { zone: zone(loaded), recipient_domains: section.recipient_domains.clone() };
     let connect = Connect {
         secrets: Arc::new(secrets(loaded)),
         net: loaded.config.net.clone(),
@@ -44,7 +44,7 @@ pub(crate) fn secrets(loaded: &Loaded) -> OfficeSecrets {
 }
 
 /// The office's tools, where the configuration wants them.
-pub(super) fn tools(loaded: &Loaded) -> Result<Vec<Tool>, Failure> {
+pub(crate) fn tools(loaded: &Loaded) -> Result<Vec<Tool>, Failure> {
     match loaded.config.office.enabled {
         true => Ok(helve_office::tools::office_tools(&office(loaded)?)),
         false => Ok(Vec::new()),
@@ -74,23 +74,23 @@ pub(super) fn files(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
     })
 }
 
-/// Syncs accounts in the background, as often as the configuration says. Runs until dropped.
+/// Takes over which accounts are connected while the server runs, and syncs them as often as the configuration says.
+/// Runs until dropped.
 pub(crate) async fn keep_syncing(loaded: &Loaded) {
     let section = &loaded.config.office;
     match office(loaded) {
-        Ok(office) if section.enabled && section.sync_every_s > 0 => {
-            helve_office::connect::keep_syncing(office, Duration::from_secs(section.sync_every_s)).await;
+        Ok(office) if section.enabled => {
+            let every = Some(section.sync_every_s).filter(|every| *every > 0).map(Duration::from_secs);
+            helve_office::connect::keep_syncing(office, every).await;
         }
         Ok(_) | Err(_) => std::future::pending().await,
     }
 }
 
-fn zone(loaded: &Loaded) -> Result<TimeZone, Failure> {
-    let Some(name) = &loaded.config.office.time_zone else { return Ok(TimeZone::system()) };
-    TimeZone::get(name).map_err(|_| {
-        wrong(loaded, "/office/time_zone", &format!("there is no time zone `{name}`"))
-            .hint("give one such as `Europe/Berlin` or `America/New_York`")
-    })
+/// Where nobody knows the zone that is set, the configuration's remarks have said so.
+fn zone(loaded: &Loaded) -> TimeZone {
+    let name = loaded.config.office.time_zone.as_deref();
+    name.and_then(|name| TimeZone::get(name).ok()).unwrap_or_else(TimeZone::system)
 }
 
 fn person(loaded: &Loaded) -> Result<Mailbox, Failure> {

@@ -1,8 +1,8 @@
-//! Files that hold secrets and lie where their user put them: those of `--token-file`, and those that the
-//! configuration takes secrets from.
+//! Files that hold secrets and lie where their user put them: those of `--token-file`, those that accounts of the
+//! office log in with, and those that the configuration takes secrets from.
 //!
-//! INVARIANT: no tool reads or writes one, from the moment Helve knows of it. A token file is remembered:
-//! whoever reads it while nothing is served comes in with it later.
+//! INVARIANT: no tool reads or writes one, from the moment Helve knows of it. Those that no configuration names are
+//! remembered: whoever reads a token file while nothing is served comes in with it later.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,7 +17,7 @@ use crate::failure::Failure;
 const LIST_BYTES_MAX: usize = 1 << 20;
 const FILES_MAX: usize = 1_000;
 
-/// All that this configuration names, and all token files that were ever given and are still there.
+/// All that this configuration names, and all files that were ever remembered and are still there.
 pub(super) fn all(loaded: &Loaded) -> Vec<PathBuf> {
     let servers = mcp::configured(loaded);
     let of_servers = servers.iter().flat_map(|one| one.config.secret_files()).map(Path::to_owned);
@@ -27,7 +27,7 @@ pub(super) fn all(loaded: &Loaded) -> Vec<PathBuf> {
     of_servers.chain(of_traces).chain(remembered).collect()
 }
 
-/// Keeps a token file from all tools of this user, now and later.
+/// Keeps a file with a secret from all tools of this user, now and later.
 pub(crate) fn remember(file: &Path) -> Result<(), Failure> {
     let list = list(&mcp::state_folder()?);
     let file = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());

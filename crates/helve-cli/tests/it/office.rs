@@ -1,5 +1,7 @@
 //! The office without any account: the demo, import, configuration, and files that no tool reads.
 
+use helve_store::office::{AccountRow, OfficeDb};
+use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use crate::home::Home;
@@ -142,10 +144,112 @@ fn the_office_can_be_turned_off_and_no_project_turns_it_on() {
 }
 
 #[test]
-fn a_wrong_setting_is_said_with_its_place() {
+fn a_wrong_setting_is_said_with_its_place_and_stops_no_other_tool() {
     let home = Home::new();
     let ran = home.run(&["--set", "office.time_zone=Mars/Olympus", "office", "accounts"]);
-    assert!(ran.code == 2 && ran.stderr.contains("there is no time zone `Mars/Olympus`"), "{}", ran.all());
+    assert!(ran.code == 0 && ran.stderr.contains("there is no time zone `Mars/Olympus`"), "{}", ran.all());
+    let ran = home.run(&["--set", "office.time_zone=Mars/Olympus", "tools", "list"]);
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let ran = home.run(&["--set", "office.address=nobody", "office", "accounts"]);
+    assert!(ran.code == 2 && ran.stderr.contains("office.address"), "{}", ran.all());
+}
+
+#[test]
+fn the_zone_of_a_project_waits_for_trust() {
+    let home = Home::new();
+    home.write("helve.toml", "[office]\ntime_zone = 'Asia/Tokyo'\n");
+    let shown = home.run(&["config", "show", "--json"]);
+    assert!(!shown.stdout.contains("Asia/Tokyo") && shown.code == 0, "{}", shown.all());
+}
+
+/// Puts an account into the file as if it had been connected.
+fn put_account(home: &Home, id: &str, owner: Option<&str>, settings: &Value) {
+    let db = OfficeDb::open(&state(home).join("office.db")).unwrap();
+    let row = AccountRow {
+        id: id.to_owned(),
+        kind: "mail".to_owned(),
+        address: Some(format!("{id}@example.org")),
+        name: None,
+        owner: owner.map(str::to_owned),
+        settings: settings.to_string(),
+        created_at: Timestamp::now(),
+        synced_at: None,
+        trouble: None,
+    };
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    assert!(runtime.block_on(db.add_account(row)).unwrap());
+}
+
+fn mail_settings(secret: Value) -> Value {
+    let imap = json!({ "host": "127.0.0.1", "port": 9, "tls": "implicit" });
+    json!({ "mail": { "imap": imap, "login": "ada", "auth": { "password": secret } } })
+}
+
+#[test]
+fn an_account_is_forgotten_without_its_keyring_and_what_is_left_is_said() {
+    let home = Home::new();
+    home.run(&["office", "accounts"]);
+    let there = json!({ "keyring": { "service": "helve-office", "user": "work-1234" } });
+    put_account(&home, "work", None, &mail_settings(there));
+    put_account(&home, "odd", None, &json!("of a later version"));
+    let ran = home.run(&["office", "disconnect", "work", "--yes", "--json"]);
+    assert_eq!(ran.code, 1, "{}", ran.all());
+    let told: Value = serde_json::from_str(&ran.stdout).unwrap();
+    assert_eq!(told["disconnected"], "work");
+    assert_eq!(told["secret_left"], "its secret is still in the keyring, as helve-office/work-1234");
+    assert!(ran.stderr.contains("helve-office/work-1234"), "{}", ran.all());
+    let ran = home.run(&["office", "disconnect", "odd", "--yes"]);
+    assert!(ran.code == 1 && ran.stderr.contains("may be left in the keyring"), "{}", ran.all());
+    assert_eq!(home.json(&["office", "accounts"]).as_array().unwrap().len(), 1);
+}
+
+#[test]
+fn what_is_anothers_alone_is_not_connected_for_a_caller() {
+    let home = Home::new();
+    let user = home.project().parent().unwrap().join(".config/helve");
+    std::fs::create_dir_all(&user).unwrap();
+    let tool = "[[tool.program]]\nname = 'mine'\ndescription = 'Says a number when it is called.'\ncommand = 'sh'\n\
+                args = ['-c', 'echo 1']\nrisk = 'low'\nintegrations = ['mail']\n";
+    std::fs::write(user.join("helve.toml"), tool).unwrap();
+    let ran = home.run(&["call", "mine"]);
+    assert_eq!(ran.code, 0, "the account `local` has mails: {}", ran.all());
+    home.run(&["office", "accounts"]);
+    assert_eq!(home.run(&["call", "mine"]).code, 0);
+    let db = OfficeDb::open(&state(&home).join("office.db")).unwrap();
+    tokio::runtime::Runtime::new().unwrap().block_on(db.remove_account("local")).unwrap();
+    put_embedded(&db, Some("bob"));
+    let ran = home.run(&["call", "mine"]);
+    assert!(ran.code != 0 && ran.stderr.contains("helve connect mail"), "{}", ran.all());
+}
+
+#[test]
+fn a_single_call_says_how_old_the_index_is() {
+    let home = Home::new();
+    home.run(&["office", "accounts"]);
+    let there = json!({ "env": "MAIL_PW" });
+    put_account(&home, "work", None, &mail_settings(there.clone()));
+    put_account(&home, "bobs", Some("bob"), &mail_settings(there));
+    let ran = home.run(&["call", "search_emails", "query=x"]);
+    let line = "mail `work` was never synced; `helve office sync` brings it up to date";
+    assert!(ran.code == 0 && ran.stderr.contains(line) && !ran.stderr.contains("bobs"), "{}", ran.all());
+    assert!(!home.run(&["call", "search_emails", "query=x", "--json"]).all().contains("never synced"));
+    assert!(!home.run(&["call", "math-eval", "expression=1"]).all().contains("never synced"));
+}
+
+/// The account that needs no server, as somebody's own.
+fn put_embedded(db: &OfficeDb, owner: Option<&str>) {
+    let row = AccountRow {
+        id: "local".to_owned(),
+        kind: "embedded".to_owned(),
+        address: None,
+        name: None,
+        owner: owner.map(str::to_owned),
+        settings: "{}".to_owned(),
+        created_at: Timestamp::now(),
+        synced_at: None,
+        trouble: None,
+    };
+    assert!(tokio::runtime::Runtime::new().unwrap().block_on(db.add_account(row)).unwrap());
 }
 
 #[test]

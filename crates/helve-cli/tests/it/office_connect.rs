@@ -183,6 +183,19 @@ fn a_reference_is_looked_up_at_each_login_and_an_account_can_be_connected_again(
 }
 
 #[test]
+fn no_tool_reads_the_file_that_an_account_takes_its_password_from() {
+    let servers = OfficeServers::start();
+    let home = Home::new();
+    home.write("pw.txt", PASSWORD);
+    let ran = home.run(&["call", "file-read", "path=pw.txt"]);
+    assert!(ran.stdout.contains(PASSWORD), "it is a file like others before: {}", ran.all());
+    let ran = connect(&home, &servers, &["--secret", "file:pw.txt"], "");
+    assert_eq!(ran.code, 0, "{}", ran.all());
+    let ran = home.run(&["call", "file-read", "path=pw.txt"]);
+    assert!(ran.code != 0 && !ran.all().contains(PASSWORD), "{}", ran.all());
+}
+
+#[test]
 fn two_processes_sync_one_account_once() {
     let servers = OfficeServers::start();
     for number in 0..5 {

@@ -149,6 +149,16 @@ pub enum Auth {
     OAuth(Box<OAuthSettings>),
 }
 
+impl Auth {
+    /// Where the secret lies that it logs in with, beside the tokens of an issuer.
+    pub fn place(&self) -> Option<&SecretPlace> {
+        match self {
+            Self::Password(place) => Some(place),
+            Self::OAuth(login) => login.client_secret.as_ref(),
+        }
+    }
+}
+
 /// A login at an issuer, whose tokens the servers take.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct OAuthSettings {

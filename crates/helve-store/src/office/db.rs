@@ -1,7 +1,7 @@
 //! The file, its one writing connection and a few that read.
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Duration;
 
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
@@ -25,14 +25,16 @@ struct Inner {
     path: PathBuf,
     /// None until somebody reads or writes.
     writer: Mutex<Option<Connection>>,
+    /// Set once the tables are made: whoever reads then waits for no writer.
+    made: OnceLock<()>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl OfficeDb {
     /// The file, opened by whoever first reads or writes, and made where there is none: most commands never do.
     pub fn later(path: &Path) -> Self {
-        let (writer, idle) = (Mutex::default(), Mutex::default());
-        Self(Arc::new(Inner { path: path.to_owned(), writer, idle }))
+        let (writer, made, idle) = (Mutex::default(), OnceLock::new(), Mutex::default());
+        Self(Arc::new(Inner { path: path.to_owned(), writer, made, idle }))
     }
 
     /// Opens the file now, and makes it where there is none.
@@ -113,8 +115,10 @@ impl Inner {
     }
 
     fn reader(&self) -> Result<Connection, OfficeError> {
-        // It makes the tables that are to be read.
-        self.with_writer(|_| Ok(()))?;
+        if self.made.get().is_none() {
+            // It makes the tables that are to be read.
+            self.with_writer(|_| Ok(()))?;
+        }
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let open = |source| OfficeError::Open { path: self.path.clone(), source };
         let db = Connection::open_with_flags(&self.path, flags).map_err(open)?;
@@ -142,7 +146,11 @@ impl Inner {
         let mut writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         match writer.as_mut() {
             Some(db) => work(db),
-            None => work(writer.insert(open(&self.path)?)),
+            None => {
+                let db = writer.insert(open(&self.path)?);
+                self.made.get_or_init(|| ());
+                work(db)
+            }
         }
     }
 }
@@ -210,4 +218,35 @@ async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, OfficeError> + Send + 'static,
 ) -> Result<T, OfficeError> {
     tokio::task::spawn_blocking(work).await.unwrap_or(Err(OfficeError::Ending))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[test]
+    fn who_reads_waits_for_no_writer() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = OfficeDb::open(&folder.path().join("office.db")).unwrap();
+        let (begun, wait_begun) = mpsc::channel();
+        let (end, wait_end) = mpsc::channel::<()>();
+        let writer = db.clone();
+        let writing = std::thread::spawn(move || {
+            writer.write_now(|_| {
+                begun.send(()).unwrap();
+                // Until the reader is done, or gave up.
+                let _ = wait_end.recv_timeout(Duration::from_secs(20));
+                Ok(())
+            })
+        });
+        wait_begun.recv().unwrap();
+        let (done, wait_done) = mpsc::channel();
+        std::thread::spawn(move || done.send(db.accounts_now().map(|rows| rows.len())));
+        let read = wait_done.recv_timeout(Duration::from_secs(10));
+        end.send(()).unwrap();
+        assert_eq!(read.expect("the reader waited for the writer").unwrap(), 0);
+        writing.join().unwrap().unwrap();
+    }
 }

@@ -1,6 +1,7 @@
 //! `helve call`: one tool, once, through the whole pipeline.
 
 mod arguments;
+mod freshness;
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -177,6 +178,8 @@ async fn call(
         call.client = Person::at_terminal();
     }
 
+    let is_json = app.ui.is_json();
+    let old = tool.filter(|_| !is_json).map(|tool| freshness::remarks(&tool, &call.caller, loaded));
     let store = Arc::new(wire::open_store(loaded)?);
     let runtime = wire::runtime(loaded, registry, store.clone(), settings)?;
     let outcome = match refusal {
@@ -184,7 +187,9 @@ async fn call(
         None => call_until_interrupt(&runtime, call, app.ui).await,
     };
     // Told before hooks that nobody waits for have ended; what cannot be told keeps nothing open.
-    let told = outcome::print(&outcome, &show, app.ui).and_then(|()| Ok(app.ui.flush()?));
+    let told = outcome::print(&outcome, &show, app.ui)
+        .and_then(|()| Ok(old.iter().flatten().try_for_each(|line| app.ui.note(line))?))
+        .and_then(|()| Ok(app.ui.flush()?));
     runtime.hooks().stop(BACKGROUND_WAIT).await;
     runtime.flush_traces(wire::TRACES_WAIT).await;
     let closed = store.close();

@@ -1,7 +1,7 @@
 //! What every account has: a name, a person, an owner; and how it is kept.
 
 use helve_office::Office;
-use helve_office::connect::{AccountSettings, LOCAL};
+use helve_office::connect::{AccountSettings, LOCAL, SecretPlace};
 use helve_office::text::{Address, Mailbox};
 use helve_store::office::AccountRow;
 use jiff::Timestamp;
@@ -10,10 +10,12 @@ use serde_json::{Value, json};
 use super::ask;
 use crate::app::App;
 use crate::commands::caller;
+use crate::commands::office::disconnect::say_left;
 use crate::commands::office::unusable;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
+use crate::wire;
 use crate::wire::office::OfficeSecrets;
 
 /// As typed.
@@ -105,22 +107,27 @@ fn free_id(person: &Mailbox, rows: &[AccountRow]) -> String {
 }
 
 impl NewAccount {
-    /// Keeps the account, in place of itself where it was connected before.
+    /// Keeps the account, in place of itself where it was connected before. What is left of the secret that it had then,
+    /// where that cannot be forgotten.
     pub(super) async fn keep(
         &self,
         settings: &AccountSettings,
         office: &Office,
         secrets: &OfficeSecrets,
-    ) -> Result<(), Failure> {
+    ) -> Result<Option<Failure>, Failure> {
+        // From here on it is known whose password the file has, so no tool may read it.
+        if let Some(SecretPlace::File(file)) = settings.auth().place() {
+            wire::secret_files::remember(file)?;
+        }
         let failed = |error| unusable(&error);
         let text = serde_json::to_string(settings).map_err(|error| Failure::failed(error.to_string()))?;
         if let Some(before) = &self.before {
             office.db().change_account(&self.id, text).await.map_err(failed)?;
             let old: Option<AccountSettings> = serde_json::from_str(&before.settings).ok();
-            if let Some(old) = old.filter(|old| old.auth() != settings.auth()) {
-                secrets.forget(old.auth()).await?;
+            if old.is_some_and(|old| old.auth() == settings.auth()) {
+                return Ok(None);
             }
-            return Ok(());
+            return Ok(secrets.forget_all_of(&self.id, &before.settings).await.err());
         }
         let row = AccountRow {
             id: self.id.clone(),
@@ -134,7 +141,7 @@ impl NewAccount {
             trouble: None,
         };
         match office.db().add_account(row).await.map_err(failed)? {
-            true => Ok(()),
+            true => Ok(None),
             false => Err(Failure::failed(format!("another process connected `{}` meanwhile", self.id))),
         }
     }
@@ -144,9 +151,13 @@ impl NewAccount {
         &self,
         settings: &AccountSettings,
         found: &[(&str, String)],
+        left: Option<&Failure>,
         app: &mut App<'_>,
     ) -> anyhow::Result<Exit> {
         let again = self.before.is_some();
+        if let Some(left) = left {
+            say_left(left, app)?;
+        }
         if app.ui.is_json() {
             let found: serde_json::Map<String, Value> =
                 found.iter().map(|(name, what)| ((*name).to_owned(), json!(what))).collect();

@@ -13,6 +13,7 @@ use url::Url;
 use super::account::AccountArgs;
 use super::login::{For, LoginArgs, give_up};
 use super::secret::SecretArgs;
+use super::server_url::server_url;
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::config::Loaded;
@@ -39,7 +40,7 @@ pub(crate) struct Args {
     account: AccountArgs,
     /// Where the server is [default: found from the address]
     #[arg(long, value_name = "URL")]
-    url: Option<Url>,
+    url: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
@@ -47,6 +48,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, service: Service, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let named = args.url.as_deref().map(|text| server_url(text, "--url")).transpose()?;
     let loaded = app.load_config()?;
     let office = wire::office::office(&loaded)?;
     let secrets = wire::office::secrets(&loaded);
@@ -54,7 +56,7 @@ pub(crate) fn run(args: Args, service: Service, app: &mut App<'_>) -> anyhow::Re
     wire::block_on(async {
         let yes = args.account.yes;
         let account = args.account.resolve("dav", &office, app).await?;
-        let urls = match args.url {
+        let urls = match named {
             Some(url) => vec![url],
             None => found(account.person.address(), service, yes, app).await?,
         };
@@ -81,8 +83,8 @@ pub(crate) fn run(args: Args, service: Service, app: &mut App<'_>) -> anyhow::Re
             login: account.login.clone(),
             auth,
         });
-        account.keep(&settings, &office, &secrets).await?;
-        account.tell(&settings, &found, app)
+        let left = account.keep(&settings, &office, &secrets).await?;
+        account.tell(&settings, &found, left.as_ref(), app)
     })
 }
 

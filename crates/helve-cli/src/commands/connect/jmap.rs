@@ -10,6 +10,7 @@ use url::Url;
 use super::account::AccountArgs;
 use super::login::{For, LoginArgs, give_up};
 use super::secret::SecretArgs;
+use super::server_url::server_url;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -28,7 +29,7 @@ pub(crate) struct Args {
     account: AccountArgs,
     /// Where its session is described, or the server [default: the domain of the address]
     #[arg(long, value_name = "URL")]
-    url: Option<Url>,
+    url: Option<String>,
     #[command(flatten)]
     secret: SecretArgs,
     #[command(flatten)]
@@ -36,13 +37,14 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
+    let named = args.url.as_deref().map(|text| server_url(text, "--url")).transpose()?;
     let loaded = app.load_config()?;
     let office = wire::office::office(&loaded)?;
     let secrets = wire::office::secrets(&loaded);
     let port: Arc<dyn Secrets> = Arc::new(secrets.clone());
     wire::block_on(async {
         let account = args.account.resolve("jmap", &office, app).await?;
-        let url = match args.url {
+        let url = match named {
             Some(url) => well_known(url),
             None => Url::parse(&format!("https://{}/.well-known/jmap", account.person.address().domain()))?,
         };
@@ -69,8 +71,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let found = [("server", url.to_string()), ("mail", sends.to_owned())];
         let settings =
             AccountSettings::Jmap(JmapSettings { session: url, login: account.login.clone(), auth });
-        account.keep(&settings, &office, &secrets).await?;
-        account.tell(&settings, &found, app)
+        let left = account.keep(&settings, &office, &secrets).await?;
+        account.tell(&settings, &found, left.as_ref(), app)
     })
 }
 

@@ -10,6 +10,7 @@ use url::Url;
 
 use super::ask;
 use super::secret::place;
+use super::server_url::server_url;
 use crate::app::App;
 use crate::commands::mcp::ask::somebody_is_there;
 use crate::commands::mcp::login::{open_browser, pasted};
@@ -26,7 +27,7 @@ pub(super) struct LoginArgs {
     oauth: Option<String>,
     /// Log in at this issuer instead of with a password
     #[arg(long, value_name = "URL", conflicts_with_all = ["password_stdin", "secret"])]
-    issuer: Option<Url>,
+    issuer: Option<String>,
     /// What the provider or issuer calls this program; docs/office.md says how to get one
     #[arg(long, value_name = "ID")]
     client_id: Option<String>,
@@ -107,8 +108,9 @@ impl LoginArgs {
         let (endpoints, scopes) = match (&self.oauth, &self.issuer) {
             (Some(provider), _) => preset(provider, purpose)?,
             (None, Some(issuer)) => {
-                let client = secrets.client(&[issuer])?;
-                let found = Endpoints::discover(&client, issuer).await;
+                let issuer = server_url(issuer, "--issuer")?;
+                let client = secrets.client(&[&issuer])?;
+                let found = Endpoints::discover(&client, &issuer).await;
                 let found =
                     found.map_err(|error| Failure::failed("the issuer cannot be used").because(&error))?;
                 (found, Vec::new())

@@ -98,8 +98,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             (connecting.settings(Auth::Password(place)), found)
         };
         let settings = AccountSettings::Mail(settings);
-        connecting.account.keep(&settings, &office, &secrets).await?;
-        connecting.account.tell(&settings, &found, app)
+        let left = connecting.account.keep(&settings, &office, &secrets).await?;
+        connecting.account.tell(&settings, &found, left.as_ref(), app)
     })
 }
 
@@ -112,6 +112,10 @@ fn advise(address: &Address, app: &mut App<'_>) {
 
 /// `mail.example.org`, `mail.example.org:143`.
 fn named(text: &str, tls: Option<Tls>, implicit: u16) -> Result<ServerSettings, Failure> {
+    if text.contains(['@', '/']) {
+        return Err(Failure::usage("a mail server is named as HOST or HOST:PORT")
+            .hint("`--login NAME` names who logs in; the password is asked for"));
+    }
     let (host, port) = match text.rsplit_once(':') {
         Some((host, port)) => {
             let wrong = |_| Failure::usage(format!("`{text}` has no port behind the colon"));

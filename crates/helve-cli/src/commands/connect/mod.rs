@@ -10,6 +10,7 @@ mod jmap;
 mod login;
 mod mail;
 mod secret;
+mod server_url;
 
 use helve_office::connect::discover_dav::Service;
 

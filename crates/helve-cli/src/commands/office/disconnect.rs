@@ -1,6 +1,6 @@
 //! `helve office disconnect`: forgets an account, its secret and what was synced from it.
 
-use helve_office::connect::{AccountSettings, LOCAL};
+use helve_office::connect::LOCAL;
 use serde_json::json;
 
 use super::unusable;
@@ -9,6 +9,7 @@ use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::ui::escape;
 use crate::wire;
 
 /// As typed.
@@ -47,19 +48,32 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             return Err(Failure::usage("nobody is there to be asked").hint("say it with --yes").into());
         }
     }
-    wire::block_on(async {
-        // The secret first: should the rest fail, it is gone all the same.
-        if let Ok(settings) = serde_json::from_str::<AccountSettings>(&row.settings) {
-            wire::office::secrets(&loaded).forget(settings.auth()).await?;
-        }
+    let left = wire::block_on(async {
+        // The secret first: should the rest fail, it is gone all the same. And should it stay, the rest goes.
+        let forgot = wire::office::secrets(&loaded).forget_all_of(id, &row.settings).await;
         office.db().remove_account(id).await.map_err(|error| unusable(&error))?;
-        Ok(())
+        Ok(forgot.err())
     })?;
+    tell(id, left, app)
+}
+
+fn tell(id: &str, left: Option<Failure>, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if app.ui.is_json() {
-        app.ui.json(&json!({ "disconnected": id }))?;
+        app.ui
+            .json(&json!({ "disconnected": id, "secret_left": left.as_ref().map(|left| &left.message) }))?;
     } else {
         app.ui
             .line(format!("{} forgot {id}; nothing on its server was changed", app.ui.paint().good("✓")))?;
     }
-    Ok(Exit::Done)
+    let Some(left) = left else { return Ok(Exit::Done) };
+    say_left(&left, app)?;
+    Ok(Exit::Failed)
+}
+
+/// Says that a secret is left where we kept it.
+pub(in crate::commands) fn say_left(left: &Failure, app: &mut App<'_>) -> std::io::Result<()> {
+    let why = left.details.join("; ");
+    let why = if why.is_empty() { why } else { format!(" ({why})") };
+    app.ui.error_line(format!("warning: {}{}", left.message, escape::one_line(&why, 500)))?;
+    app.ui.note("remove it there yourself; nothing of Helve uses it any more")
 }

@@ -1,8 +1,8 @@
 //! `helve office`: what is connected, kept up to date, imported and tried.
 
-mod accounts;
+pub(super) mod accounts;
 mod demo;
-mod disconnect;
+pub(super) mod disconnect;
 mod import;
 mod sync;
 

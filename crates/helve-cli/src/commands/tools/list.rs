@@ -97,7 +97,7 @@ impl Here {
     pub(super) fn of(loaded: &Loaded) -> Self {
         Self {
             waiting: brought::waiting(loaded),
-            integrations: Connected::new(&loaded.config),
+            integrations: Connected::new(loaded),
             ask_from: loaded.config.security.ask_from,
         }
     }

@@ -12,7 +12,7 @@ use helve_mcp::oauth::{IssuerSession, IssuerSettings, OAuthError, SecretFile, To
 use helve_mcp::server::random_id;
 use helve_net::NetPolicy;
 use helve_office::account::Fault;
-use helve_office::connect::{self, Auth, OAuthSettings, SecretPlace};
+use helve_office::connect::{self, AccountSettings, Auth, OAuthSettings, SecretPlace};
 use helve_sandbox::Sandbox;
 use secrecy::SecretString;
 use url::Url;
@@ -78,19 +78,33 @@ impl OfficeSecrets {
         match auth {
             Auth::Password(place) => self.forget_place(place).await,
             Auth::OAuth(login) => {
-                if let Some(place) = &login.client_secret {
-                    self.forget_place(place).await?;
+                let client = match &login.client_secret {
+                    Some(place) => self.forget_place(place).await,
+                    None => Ok(()),
+                };
+                // One that stays is no reason to keep the other.
+                match (client, forget_login(login).await) {
+                    (Err(one), Err(other)) => Err(one.detail(other.message).details(other.details)),
+                    (client, login) => client.and(login),
                 }
-                let gone = tokens()?.forget(&login.issuer, &login.id).await;
-                gone.map(drop)
-                    .map_err(|error| Failure::failed("the login cannot be forgotten").because(&error))
             }
+        }
+    }
+
+    /// The same for settings as they are kept. Where they cannot be read, what may be left is the failure.
+    pub(crate) async fn forget_all_of(&self, account: &str, settings: &str) -> Result<(), Failure> {
+        match serde_json::from_str::<AccountSettings>(settings) {
+            Ok(settings) => self.forget(settings.auth()).await,
+            Err(_) => Err(Failure::failed(format!(
+                "the settings of `{account}` cannot be read: a secret of it may be left in the keyring, as {SERVICE}/{account}-…, \
+                 or in Helve's encrypted file"
+            ))),
         }
     }
 
     async fn forget_place(&self, place: &SecretPlace) -> Result<(), Failure> {
         let failed = |error: &(dyn std::error::Error + 'static)| {
-            Failure::failed("the secret cannot be forgotten").because(error)
+            Failure::failed(format!("its secret is still in {place}")).because(error)
         };
         match place {
             SecretPlace::Kept(id) => file()?.remove(id).await.map_err(|error| failed(&error)),
@@ -177,6 +191,13 @@ impl connect::Secrets for OfficeSecrets {
             })
         })
     }
+}
+
+async fn forget_login(login: &OAuthSettings) -> Result<(), Failure> {
+    let gone = tokens()?.forget(&login.issuer, &login.id).await;
+    gone.map(drop).map_err(|error| {
+        Failure::failed(format!("its login at {} is still stored", login.issuer)).because(&error)
+    })
 }
 
 fn file() -> Result<SecretFile, Failure> {
