@@ -76,6 +76,15 @@ async fn who_somebody_is_comes_from_contacts_events_and_mails_with_its_sources()
 }
 
 #[tokio::test]
+async fn a_question_in_plain_words_finds_whom_it_is_about() {
+    let world = world(None).await;
+    let found = world.results(json!({ "query": "Who is Sarah?" })).await;
+    assert_eq!(found[0]["type"], "person", "{:#?}", found[0]);
+    assert!(found[0]["title"].as_str().unwrap().contains("Sarah Chen"), "{:#?}", found[0]);
+    assert!(!world.results(json!({ "query": "what" })).await.is_empty(), "a query of such words alone is one too");
+}
+
+#[tokio::test]
 async fn everything_about_a_topic_is_ranked_in_one_answer() {
     let world = world(None).await;
     let found = world.results(json!({ "query": "Acme", "limit": 50 })).await;

@@ -144,7 +144,7 @@ impl Search {
         let accounts = office.accounts_of(context.caller());
         let mut collections = office.db().collections(None).await.map_err(broken)?;
         collections.retain(|row| accounts.iter().any(|account| account.id == row.account));
-        let words = words.words().map(str::to_owned).collect();
+        let words = telling(words.words());
         let now = Timestamp::now();
         let budget = Mutex::new(Budget::new(OCCURRENCES_MAX, WORK_MAX));
         Ok(Self { words, only: input.entity_type, from, to, asker, now, accounts, collections, budget })
@@ -173,6 +173,22 @@ impl Search {
         let unknown = self.collections.iter().filter(is_remote).filter(|row| row.synced_at.is_none());
         unknown.map(|row| format!("{}/{}", row.account, crate::text::cleaned(&row.told.name, 100))).collect()
     }
+}
+
+/// Words of questions that say nothing of what is looked for.
+const QUESTION_WORDS: [&str; 36] = [
+    "a", "about", "am", "an", "and", "any", "are", "did", "do", "does", "for", "from", "had", "has", "have", "i", "in",
+    "is", "know", "me", "my", "of", "on", "our", "tell", "the", "to", "was", "we", "were", "what", "when", "where",
+    "which", "who", "with",
+];
+
+/// The words of a query that tell what is looked for: "Who is Sarah?" looks for Sarah. All of them where none does.
+fn telling<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
+    let bare = |word: &str| word.trim_matches(|c: char| "?!.,;:\"'()".contains(c)).to_owned();
+    let (all, bare): (Vec<_>, Vec<_>) = words.map(|word| (word.to_owned(), bare(word))).unzip();
+    let tells = |word: &&String| !word.is_empty() && !QUESTION_WORDS.contains(&word.to_lowercase().as_str());
+    let telling: Vec<_> = bare.iter().filter(tells).cloned().collect();
+    if telling.is_empty() { all } else { telling }
 }
 
 async fn answer(office: &Office, input: Input, context: &Context) -> Result<Output, ToolError> {
