@@ -81,7 +81,10 @@ async fn a_question_in_plain_words_finds_whom_it_is_about() {
     let found = world.results(json!({ "query": "Who is Sarah?" })).await;
     assert_eq!(found[0]["type"], "person", "{:#?}", found[0]);
     assert!(found[0]["title"].as_str().unwrap().contains("Sarah Chen"), "{:#?}", found[0]);
-    assert!(!world.results(json!({ "query": "what" })).await.is_empty(), "a query of such words alone is one too");
+    assert!(
+        !world.results(json!({ "query": "the" })).await.is_empty(),
+        "a query of such words alone is one too"
+    );
 }
 
 #[tokio::test]

@@ -176,17 +176,16 @@ impl Search {
 }
 
 /// Words of questions that say nothing of what is looked for.
-const QUESTION_WORDS: [&str; 36] = [
-    "a", "about", "am", "an", "and", "any", "are", "did", "do", "does", "for", "from", "had", "has", "have", "i", "in",
-    "is", "know", "me", "my", "of", "on", "our", "tell", "the", "to", "was", "we", "were", "what", "when", "where",
-    "which", "who", "with",
-];
+const QUESTION_WORDS: &str = "a about am an and any are did do does for from had has have i in is know me my of on our \
+    tell the to was we were what when where which who with";
 
 /// The words of a query that tell what is looked for: "Who is Sarah?" looks for Sarah. All of them where none does.
 fn telling<'a>(words: impl Iterator<Item = &'a str>) -> Vec<String> {
     let bare = |word: &str| word.trim_matches(|c: char| "?!.,;:\"'()".contains(c)).to_owned();
     let (all, bare): (Vec<_>, Vec<_>) = words.map(|word| (word.to_owned(), bare(word))).unzip();
-    let tells = |word: &&String| !word.is_empty() && !QUESTION_WORDS.contains(&word.to_lowercase().as_str());
+    let tells = |word: &&String| {
+        !word.is_empty() && !QUESTION_WORDS.split(' ').any(|known| known == word.to_lowercase())
+    };
     let telling: Vec<_> = bare.iter().filter(tells).cloned().collect();
     if telling.is_empty() { all } else { telling }
 }
