@@ -14,6 +14,7 @@ use tokio::task::JoinSet;
 use url::Url;
 
 use super::error::{OAuthError, foreign};
+use super::settings::Pasted;
 
 const PATH: &str = "/callback";
 /// The longest head of a request.
@@ -146,6 +147,31 @@ impl Callback {
                 }
             }
         }
+    }
+
+    /// What the browser brings, or what somebody pastes in its place, whichever comes first.
+    pub(super) async fn answer_or_pasted(
+        self,
+        state: &str,
+        pasted: Option<Pasted>,
+        patience: Duration,
+    ) -> Result<(Answer, Browser), OAuthError> {
+        let redirect_uri = self.redirect_uri.clone();
+        let pasted = async {
+            match pasted {
+                Some(pasted) => {
+                    Self::pasted(&redirect_uri, &pasted.await, state).map(|answer| (answer, Browser::none()))
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let answer = async {
+            tokio::select! {
+                answer = self.answer(state) => answer,
+                answer = pasted => answer,
+            }
+        };
+        tokio::time::timeout(patience, answer).await.map_err(|_| OAuthError::TimedOut)?
     }
 
     /// The answer in what somebody pasted: the address that the browser ended up at.

@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-use super::callback::{Answer, Browser, Callback, Ended};
+use super::callback::{Answer, Callback, Ended};
 use super::error::{OAuthError, foreign};
 use super::flow::check_scopes;
 use super::http::Http;
@@ -137,21 +137,7 @@ impl IssuerSession {
         let redirect_uri = callback.redirect_uri().clone();
         let (state, verifier) = (random()?, SecretString::from(random()?));
         open(&inner.authorization_url(&redirect_uri, &state, &verifier));
-        let pasted = async {
-            match pasted {
-                Some(pasted) => Callback::pasted(&redirect_uri, &pasted.await, &state)
-                    .map(|answer| (answer, Browser::none())),
-                None => std::future::pending().await,
-            }
-        };
-        let answer = async {
-            tokio::select! {
-                answer = callback.answer(&state) => answer,
-                answer = pasted => answer,
-            }
-        };
-        let answer = tokio::time::timeout(patience, answer).await.map_err(|_| OAuthError::TimedOut)?;
-        let (answer, browser) = answer?;
+        let (answer, browser) = callback.answer_or_pasted(&state, pasted, patience).await?;
         let logged_in = inner.redeem(answer, &redirect_uri, &verifier).await;
         browser.tell(if logged_in.is_ok() { Ended::LoggedIn } else { Ended::Failed }).await;
         logged_in

@@ -7,7 +7,7 @@ use rmcp::transport::auth::WWWAuthenticateParams;
 use secrecy::SecretString;
 use url::Url;
 
-use super::callback::{Browser, Callback, Ended};
+use super::callback::{Callback, Ended};
 use super::error::OAuthError;
 use super::flow::{AuthServer, Client, Granted, RefreshFailure, check_scopes};
 use super::http::Http;
@@ -150,22 +150,7 @@ impl Session {
         let client = inner.introduce(&mut server, callback.redirect_uri(), &scopes).await?;
         let (url, state) = server.authorization_url(&scopes).await?;
         open(&url);
-        let redirect_uri = callback.redirect_uri().clone();
-        let pasted = async {
-            match pasted {
-                Some(pasted) => Callback::pasted(&redirect_uri, &pasted.await, &state)
-                    .map(|answer| (answer, Browser::none())),
-                None => std::future::pending().await,
-            }
-        };
-        let answer = async {
-            tokio::select! {
-                answer = callback.answer(&state) => answer,
-                answer = pasted => answer,
-            }
-        };
-        let answer = tokio::time::timeout(patience, answer).await.map_err(|_| OAuthError::TimedOut)?;
-        let (answer, browser) = answer?;
+        let (answer, browser) = callback.answer_or_pasted(&state, pasted, patience).await?;
         let logged_in = async {
             let granted = server.redeem(answer).await?;
             inner.keep_login(&server, client, scopes, granted).await

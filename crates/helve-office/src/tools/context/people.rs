@@ -81,7 +81,7 @@ fn add_known(found: &mut Found, row: &PersonRow, search: &Search) {
         found.id = id.to_string();
         found.facts.push(Fact { fact: "is a contact of the user".to_owned(), source: source.clone() });
     } else {
-        let fact = format!("is in {} of the user's events", counted(row.seen, "one", "some"));
+        let fact = format!("is in {} of the user's events", row.seen);
         found.facts.push(Fact { fact, source: source.clone() });
     }
     if !row.organisation.is_empty() {
@@ -92,10 +92,6 @@ fn add_known(found: &mut Found, row: &PersonRow, search: &Search) {
     if found.id.is_empty() {
         found.id = cleaned(&row.name, 200);
     }
-}
-
-fn counted(number: u64, one: &str, _some: &str) -> String {
-    if number == 1 { one.to_owned() } else { number.to_string() }
 }
 
 /// What mails say.
