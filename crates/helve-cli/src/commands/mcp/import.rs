@@ -5,7 +5,7 @@ use std::path::Path;
 use helve_mcp::import::{self, Found, Imported, Kind, Scope};
 use serde_json::{Value, json};
 
-use super::ask::{Answer, ask};
+use super::ask::{Confirmation, ask};
 use super::{file, prepare, show};
 use crate::app::App;
 use crate::config::origin::short;
@@ -167,9 +167,9 @@ fn one(server: &Imported, args: &Args, app: &mut App<'_>) -> anyhow::Result<Beca
         }
     }
     match ask(&format!("Write {name} into helve.toml, and trust it?"), args.yes, app)? {
-        Answer::Yes => {}
-        Answer::No => return Ok(Became::Declined),
-        Answer::Nobody => return Ok(Became::Waits),
+        Confirmation::Yes => {}
+        Confirmation::No => return Ok(Became::Declined),
+        Confirmation::Nobody => return Ok(Became::Waits),
     }
     write(server, args.user, &loaded, app)?;
     Ok(Became::Imported)
