@@ -26,6 +26,8 @@ mod xml;
 
 pub use account::DavAccount;
 pub use layout::{Layout, Service};
+#[cfg(fuzzing)]
+pub use multistatus::read_multistatus;
 pub use pair::DavPair;
 
 pub(crate) use client::Dav;

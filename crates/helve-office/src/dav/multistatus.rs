@@ -103,3 +103,20 @@ fn status(line: &str) -> Option<u16> {
 fn status_ok(line: &str) -> Option<bool> {
     status(line).map(|status| (200..300).contains(&status))
 }
+
+/// For the fuzz targets: the URLs that an answer about `asked` names, and how many properties it has. `login` logs in
+/// to the server at `home`.
+#[cfg(fuzzing)]
+pub fn read_multistatus(
+    home: helve_net::Url,
+    login: crate::wire::Login,
+    asked: &str,
+    answer: &[u8],
+) -> Option<(Vec<helve_net::Url>, usize)> {
+    let server = Server::new(&crate::web::WebSettings::new(home, login)).ok()?;
+    let asked = Href::kept(&server, asked).ok()?;
+    let root = super::xml::parse(answer, super::xml::Limits::default()).ok()?;
+    let read = MultiStatus::read(&server, &asked, root).ok()?;
+    let props = read.items.iter().map(|item| item.props.len()).sum();
+    Some((read.items.iter().map(|item| item.href.url(&server)).collect(), props))
+}

@@ -24,3 +24,7 @@ mod uids;
 mod utf7;
 
 pub use account::ImapAccount;
+#[cfg(fuzzing)]
+pub use response::read_responses;
+#[cfg(fuzzing)]
+pub use utf7::{decode_folder, encode_folder};

@@ -296,6 +296,28 @@ pub(super) fn literal_after(line: &[u8]) -> Option<usize> {
     announced(&line[open..])
 }
 
+/// For the fuzz targets: reads a stream as a session would, and says how many values its answers hold.
+#[cfg(fuzzing)]
+pub fn read_responses(mut stream: &[u8]) -> usize {
+    let (mut values, mut parts) = (0, Vec::new());
+    while let Some(end) = memchr::memchr(b'\n', stream) {
+        let line = stream[..end].strip_suffix(b"\r").unwrap_or(&stream[..end]);
+        stream = &stream[end + 1..];
+        parts.push(Part::Text(Bytes::copy_from_slice(line)));
+        if let Some(len) = literal_after(line) {
+            let Some((literal, rest)) = stream.split_at_checked(len) else { break };
+            parts.push(Part::Literal(Bytes::copy_from_slice(literal)));
+            stream = rest;
+            continue;
+        }
+        if let Response::Data(data) = read(&std::mem::take(&mut parts)) {
+            values += data.iter().map(Value::count).sum::<usize>();
+            super::fetched::Fetched::all(vec![data]).for_each(drop);
+        }
+    }
+    values
+}
+
 #[cfg(test)]
 mod tests {
     use proptest::prelude::*;

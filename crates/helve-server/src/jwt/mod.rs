@@ -31,6 +31,8 @@ pub(crate) use self::resource::Lacking;
 use self::resource::Resource;
 pub use self::scope::Scope;
 use self::token::Refused;
+#[cfg(fuzzing)]
+pub use self::token::read_token;
 use crate::visitor::{Deciding, Pass, Visitor};
 
 /// How long a token that was verified is not verified again.

@@ -45,5 +45,7 @@ mod walk;
 mod write;
 
 pub use config::{FilesConfig, RootConfig, RootDetail};
+#[cfg(all(unix, fuzzing))]
+pub use path::read_path;
 #[cfg(unix)]
 pub use setup::{Files, FilesBuilder, file_tools};

@@ -57,6 +57,14 @@ impl Given {
     }
 }
 
+/// For the fuzz targets: a path as tools read it.
+#[cfg(fuzzing)]
+pub fn read_path(text: &str) -> Option<PathBuf> {
+    match Given::parse(text).ok()? {
+        Given::Relative(path) | Given::Absolute(path) => Some(path),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -34,6 +34,8 @@ use client::LazyClient;
 
 pub use config::{WebConfig, WebConfigError};
 pub use downloads::Downloads;
+#[cfg(fuzzing)]
+pub use scrape::count_selected;
 pub use search::{HOW_TO_CONNECT_SEARCH, SEARCH_INTEGRATION};
 
 /// What the web tools reach the world through. Cheap to clone.

@@ -19,6 +19,9 @@ mod robots;
 mod selector;
 mod visible;
 
+#[cfg(fuzzing)]
+pub use selector::count_selected;
+
 use std::sync::Arc;
 use std::time::Duration;
 

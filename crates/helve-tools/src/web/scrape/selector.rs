@@ -420,6 +420,13 @@ fn is_name_char(c: char) -> bool {
     c.is_alphanumeric() || matches!(c, '-' | '_' | '\\') || !c.is_ascii()
 }
 
+/// For the fuzz targets: how many elements of a page a selector finds, of `max` at most.
+#[cfg(fuzzing)]
+pub fn count_selected(selector: &str, page: &str, max: usize) -> Result<usize, String> {
+    let selector = Selector::parse(selector)?;
+    Ok(selector.select(&Dom::parse(page), max).len())
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
