@@ -8,6 +8,7 @@ mod checks;
 mod commands;
 mod config;
 mod failure;
+mod help;
 mod remark;
 mod running;
 mod suggest;
