@@ -28,6 +28,7 @@ use self::upstream::Upstream;
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::keys::new_code;
+use crate::commands::mcp::show::quoted;
 use crate::commands::stopping::Stopping;
 use crate::commands::takeover::keep_taking_over;
 use crate::config::Loaded;
@@ -417,7 +418,7 @@ fn announce(
     }
     app.ui.line("")?;
     app.ui.heading("Serving, until Ctrl-C")?;
-    let header = format!("Authorization: Bearer $(cat {file})");
+    let header = format!("Authorization: Bearer $(cat {})", quoted(&file));
     let claude = format!("claude mcp add --transport http helve {url} --header \"{header}\"");
     let inspector =
         format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
