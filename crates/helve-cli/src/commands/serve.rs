@@ -432,7 +432,12 @@ fn announce(
     let mut row = |name: &str, what: Cell| table.row([Cell::new(name, Tone::Dim), what]);
     let strong = |text: String| Cell::to_copy(text, Tone::Strong);
     row("address", strong(url));
-    row("HTTP API", strong(format!("http://{address}/v1, described in http://{address}/v1/openapi.json")));
+    row(
+        "HTTP API",
+        strong(format!(
+            "http://{address}/v1, described in http://{address}/v1/openapi.json (with the token)"
+        )),
+    );
     row("decide", decide);
     if sign_in.is_some() {
         row("", Cell::new(format!("once, for 10 minutes; `{SIGN_IN}` makes another"), Tone::Dim));
