@@ -22,7 +22,9 @@ use helve_host::wire::mcp;
 use helve_host::wire::records::AuditRecords;
 use helve_mcp::server::random_id;
 use helve_server::records::Records;
-use helve_server::{BindError, Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
+use helve_server::{
+    ApiOptions, BindError, Door, HttpOptions, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook,
+};
 use helve_store::Store;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -105,18 +107,16 @@ pub(crate) fn http(
         let pruning = records.keep_pruning(&loaded.config, &runtime);
         let hooked = runtime.clone();
         let mcp = upstream.served(runtime.clone());
-        let config = ServerConfig { hosts: own_names(&loaded)?, ..ServerConfig::default() };
-        let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config)
-            .await
-            .map_err(|error| cannot_bind(&error))?;
-        let mut server = server
-            .with_servers(upstream.servers.clone())
-            .with_runtime(runtime.clone())
-            .with_page(page(&loaded)?)
-            .with_records(Arc::clone(&records) as Arc<dyn Records>);
-        if let Some(jwt) = &loaded.config.identity.jwt {
-            server = server.with_issuer(issuer(jwt, &loaded)?);
-        }
+        let shown = Arc::clone(&records) as Arc<dyn Records>;
+        let options = HttpOptions {
+            config: ServerConfig { hosts: own_names(&loaded)?, ..ServerConfig::default() },
+            servers: Some(upstream.servers.clone()),
+            api: Some(ApiOptions { runtime: runtime.clone(), records: Some(shown) }),
+            issuer: loaded.config.identity.jwt.as_ref().map(|jwt| issuer(jwt, &loaded)).transpose()?,
+            page: page(&loaded)?,
+            ..HttpOptions::new(mcp, Door::Tokens(tokens))
+        };
+        let server = HttpServer::bind(address, options).await.map_err(|error| cannot_bind(&error))?;
         let token = token_file.canonicalize().unwrap_or_else(|_| token_file.clone());
         let following = Following::default();
         let inputs = app.inputs.clone();
