@@ -18,6 +18,7 @@ use helve::{Access, Caller, Filter, Runtime};
 use helve_host::config::Loaded;
 use helve_host::running::{self, Following, Note, Place};
 use helve_host::wire;
+use helve_host::wire::background::{SESSION_END_WAIT, follow_decisions, keep_taking_over};
 use helve_host::wire::mcp;
 use helve_host::wire::records::AuditRecords;
 use helve_mcp::server::random_id;
@@ -36,8 +37,8 @@ use crate::app::App;
 use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::keys::new_code;
+use crate::commands::recovered;
 use crate::commands::stopping::Stopping;
-use crate::commands::takeover::keep_taking_over;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::Table;
@@ -48,8 +49,6 @@ use crate::ui::table::{Cell, Tone};
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
 /// The command that makes a link to the page.
 const SIGN_IN: &str = "helve keys sign-in";
-/// How long the hooks of a session's end have before the process ends.
-const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How long a client has to read its last answers before the process ends.
 const ANSWERS_WAIT: Duration = Duration::from_secs(5);
 
@@ -137,7 +136,7 @@ pub(crate) fn http(
                 () = server.run(stop.cancelled()) => {}
                 () = follower.follow() => {}
                 () = deciding => {}
-                () = keep_taking_over(&hooked) => {}
+                () = keep_taking_over(&hooked, recovered::say) => {}
                 () = telling => {}
                 () = verifying => {}
                 () = pruning => {}
@@ -224,7 +223,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let running = async {
             tokio::select! {
                 ended = server.serve_stdio_until(stop.cancelled(), caller) => ended,
-                () = keep_taking_over(&hooked) => Ok(()),
+                () = keep_taking_over(&hooked, recovered::say) => Ok(()),
                 // A client that does not read its answers is not waited for.
                 () = long_after(&stop) => Ok(()),
                 () = follower.follow() => Ok(()),
@@ -351,14 +350,6 @@ fn tell_webhook(
             None => std::future::pending().await,
         }
     })
-}
-
-/// Goes on with runs as soon as what they wait for is decided, by whatever process. Runs until
-/// dropped.
-async fn follow_decisions(runtime: Runtime) {
-    let Err(error) = runtime.approvals().follow().await;
-    tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
-    std::future::pending().await
 }
 
 /// The token that Helve makes itself, in a file that nobody else can read.
