@@ -37,6 +37,7 @@ use crate::app::App;
 use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::keys::new_code;
+use crate::commands::mcp::show::quoted;
 use crate::commands::recovered;
 use crate::commands::stopping::Stopping;
 use crate::exit::Exit;
@@ -409,7 +410,7 @@ fn announce(
     }
     app.ui.line("")?;
     app.ui.heading("Serving, until Ctrl-C")?;
-    let header = format!("Authorization: Bearer $(cat {file})");
+    let header = format!("Authorization: Bearer $(cat {})", quoted(&file));
     let claude = format!("claude mcp add --transport http helve {url} --header \"{header}\"");
     let inspector =
         format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
@@ -422,7 +423,12 @@ fn announce(
     let mut row = |name: &str, what: Cell| table.row([Cell::new(name, Tone::Dim), what]);
     let strong = |text: String| Cell::to_copy(text, Tone::Strong);
     row("address", strong(url));
-    row("HTTP API", strong(format!("http://{address}/v1, described in http://{address}/v1/openapi.json")));
+    row(
+        "HTTP API",
+        strong(format!(
+            "http://{address}/v1, described in http://{address}/v1/openapi.json (with the token)"
+        )),
+    );
     row("decide", decide);
     if sign_in.is_some() {
         row("", Cell::new(format!("once, for 10 minutes; `{SIGN_IN}` makes another"), Tone::Dim));
