@@ -209,6 +209,62 @@ fn every_office_tool_has_four_examples_at_least_and_says_when_to_use_it() {
     }
 }
 
+/// The table of seed 5, and the three tools that users of comparable ones ask for.
+#[test]
+fn each_tool_asks_as_the_seed_says() {
+    use helve::{Category, Facet, Risk};
+    let dir = tempfile::tempdir().unwrap();
+    let db = OfficeDb::open(&dir.path().join("office.db")).unwrap();
+    let tools = office_tools(&Arc::new(Office::new(db, OfficeSettings::default())));
+    for (name, category, risk, asks) in [
+        ("query_context", Category::Query, Risk::Low, false),
+        ("search_emails", Category::Query, Risk::Low, false),
+        ("read_email", Category::Query, Risk::Low, false),
+        ("list_drafts", Category::Query, Risk::Low, false),
+        ("list_accounts", Category::Query, Risk::Low, false),
+        ("list_calendar_events", Category::Query, Risk::Low, false),
+        ("check_availability", Category::Query, Risk::Low, false),
+        ("list_tasks", Category::Query, Risk::Low, false),
+        ("create_task", Category::Create, Risk::Medium, false),
+        ("update_task", Category::Update, Risk::Medium, false),
+        ("draft_email", Category::Draft, Risk::Low, false),
+        ("send_email", Category::External, Risk::High, true),
+        ("create_calendar_event", Category::Create, Risk::Medium, true),
+        ("update_calendar_event", Category::Update, Risk::Medium, true),
+    ] {
+        let tool = tools.iter().find(|tool| tool.name().as_str() == name).unwrap();
+        let definition = tool.definition();
+        let found = (definition.category, definition.risk, definition.requires_approval);
+        assert_eq!(found, (category, risk, asks), "{name}");
+        let facets = definition.facets.as_ref().unwrap();
+        let reads = category == Category::Query;
+        assert_eq!(!facets.contains(&Facet::Mutates), reads, "{name}");
+        assert!(
+            !reads || facets.contains(&Facet::ReadsUntrusted) && facets.contains(&Facet::ReadsPrivate),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn people_and_accounts_have_a_version_too() {
+    let world = world(None).await;
+    let version = async || {
+        let found = world.results(json!({ "query": "Sarah", "entityType": "person" })).await;
+        assert!(found.iter().all(|one| one["version"].as_str().unwrap().len() == 32), "{found:?}");
+        found[0]["version"].clone()
+    };
+    let before = version().await;
+    assert_eq!(before, version().await);
+    let mail =
+        "From: me@example.org\r\nTo: sarah.chen@acme.example\r\nSubject: x\r\nMessage-ID: <n@x>\r\n\r\nx\r\n";
+    world.mails.append("Sent", mail.into(), Flags::default()).await.unwrap();
+    assert_ne!(before, version().await, "more is known of her");
+    let account = world.ask("list_accounts", json!({})).await["accounts"][0].clone();
+    assert_eq!(account["version"].as_str().unwrap().len(), 32, "{account}");
+    assert_eq!(world.ask("list_accounts", json!({})).await["accounts"][0], account);
+}
+
 #[tokio::test]
 async fn a_stranger_with_a_contacts_name_stands_behind_the_contact() {
     let world = world(None).await;

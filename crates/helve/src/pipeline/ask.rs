@@ -1,6 +1,7 @@
 //! A question to a person: what they need to know before they decide.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::approval::{Ask, Mark};
 use helve_core::json::canonical;
@@ -20,9 +21,6 @@ use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
 use crate::runtime::Engine;
 use crate::sessions::{self, Fresh};
-
-/// Longest preview, in bytes.
-const PREVIEW_BYTES_MAX: usize = 64 << 10;
 
 /// The question whether a call may run.
 pub(super) async fn question(
@@ -129,8 +127,8 @@ async fn preview(
         Err(error) => Preview::new(format!("(no preview: {error})")),
     };
     preview.text = without(record, preview.text);
-    if preview.text.len() > PREVIEW_BYTES_MAX {
-        preview.text.truncate(preview.text.floor_char_boundary(PREVIEW_BYTES_MAX));
+    if preview.text.len() > Preview::TEXT_BYTES_MAX {
+        preview.text.truncate(preview.text.floor_char_boundary(Preview::TEXT_BYTES_MAX));
         preview.text.push_str("\n… (cut)");
     }
     Ok(Some(preview))
@@ -142,7 +140,7 @@ async fn make_preview(
     call: &Call,
     record: &BeforeWork<'_, '_>,
 ) -> Result<Option<Preview>, ToolError> {
-    let at_most = engine.settings.precondition_timeout;
+    let at_most = preview_timeout(engine, tool);
     let deadline = std::time::Instant::now() + at_most;
     let known =
         ContextParts::new(record.subject.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
@@ -161,6 +159,15 @@ async fn make_preview(
     });
     let made = tokio::time::timeout(at_most, guarded(&engine.settings, preview)).await;
     made.unwrap_or_else(|_late| Err(ToolError::new(ErrorCode::Timeout, "the tool took too long")))
+}
+
+/// How long a tool may take to show what it would do. One that must show it looks at all that the call would use, a file
+/// on a slow server say, so it gets the time that the call would have.
+fn preview_timeout(engine: &Engine, tool: &Tool) -> Duration {
+    let settings = &engine.settings;
+    let own = tool.definition().timeout_ms.filter(|_| tool.handler().needs_preview());
+    let own = own.map_or(Duration::ZERO, Duration::from_millis).min(settings.timeout_max);
+    settings.precondition_timeout.max(own)
 }
 
 fn no_fingerprint(tool: &Tool) -> ToolError {

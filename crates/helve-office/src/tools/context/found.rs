@@ -33,9 +33,8 @@ pub(super) struct Found {
     pub(super) r#type: EntityType,
     /// Pass it on as it is to other office tools. Of people without a contact, their address.
     pub(super) id: String,
-    /// Which state of it this is, where it can be changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<String>,
+    /// Which state of it this is. Of people: of what is known of them.
+    pub(super) version: String,
     /// What it is called: a name, a title, a subject.
     pub(super) title: String,
     /// The beginning of what is written in it.
@@ -146,7 +145,7 @@ fn of_mail(mail: &MailRow, search: &Search) -> Found {
     Found {
         r#type: EntityType::Email,
         id: id_of(mail),
-        version: Some(version_of(mail)),
+        version: version_of(mail),
         title: if mail.subject.is_empty() { "(no subject)".to_owned() } else { mail.subject.clone() },
         text: Some(short(&mail.preview)).filter(|text| !text.is_empty()),
         when: Some(moment(mail.date, &search.asker)),
@@ -242,7 +241,7 @@ fn of_object(row: &ObjectRow, search: &Search, sort: EntityType) -> Option<Found
     Some(Found {
         r#type: sort,
         id: id.to_string(),
-        version: Some(row.version.clone()),
+        version: row.version.clone(),
         title: line(main, "SUMMARY").unwrap_or_else(|| "(no title)".to_owned()),
         text: Some(short(&body)).filter(|text| !text.is_empty()),
         when: at.as_ref().map(|at| at.1.clone()),

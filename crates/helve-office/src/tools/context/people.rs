@@ -9,7 +9,7 @@ use super::super::calendar::fault::broken;
 use super::found::{Fact, Found, is_mail, is_wanted_mail, last_mail, moment, next_event, shown_name};
 use super::query::{EntityType, Search};
 use crate::Office;
-use crate::objects::{Kind, ObjectId};
+use crate::objects::{Kind, ObjectId, version_of};
 use crate::text::cleaned;
 
 const PEOPLE_MAX: usize = 50;
@@ -39,14 +39,20 @@ pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>,
     for row in &seen {
         add_seen(people.entry(row.address.clone()).or_insert_with(|| nobody(&row.address)), row, search);
     }
-    Ok(people.into_values().collect())
+    Ok(people.into_values().map(known_as).collect())
+}
+
+/// Somebody with the version of what is known of them.
+fn known_as(found: Found) -> Found {
+    let facts = found.facts.iter().map(|one| format!("\n{}\t{}", one.fact, one.source)).collect::<String>();
+    Found { version: version_of(format!("{}{facts}", found.title).as_bytes()), ..found }
 }
 
 fn nobody(address: &str) -> Found {
     Found {
         r#type: EntityType::Person,
         id: cleaned(address, 254),
-        version: None,
+        version: String::new(),
         title: String::new(),
         text: None,
         when: None,

@@ -157,4 +157,5 @@ fn unknown(earlier: CallId) -> ToolError {
     );
     ToolError::new(ErrorCode::OutcomeUnknown, message)
         .suggest(format!("find out whether {earlier} had its effect; if not, call again with a new key"))
+        .suggest(format!("`helve runs show {earlier}` says what is recorded of it, and how to settle it"))
 }
