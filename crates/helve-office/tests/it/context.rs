@@ -131,6 +131,34 @@ async fn notes_are_found_and_times_bound_what_is() {
 }
 
 #[tokio::test]
+async fn an_event_that_repeats_is_shown_at_its_next_time_else_at_its_last() {
+    let world = world(None).await;
+    let now = Zoned::now().with_time_zone(TimeZone::UTC);
+    let days = |days: i64| now.checked_add(jiff::Span::new().days(days)).unwrap();
+    let stamp = |at: &Zoned| at.strftime("%Y%m%dT%H%M%SZ").to_string();
+    let at = |from: &Zoned, hours: i64| from.checked_add(jiff::Span::new().hours(hours)).unwrap();
+    for (word, start, rule, expected) in [
+        ("quokka", at(&days(-2000), 2), "FREQ=DAILY".to_owned(), at(&now, 2)),
+        ("wombat", at(&now, -2), "FREQ=DAILY".to_owned(), at(&now, -2)),
+        ("numbat", days(-500), "FREQ=DAILY;INTERVAL=900".to_owned(), days(400)),
+        ("dingo", days(-1500), format!("FREQ=DAILY;UNTIL={}", stamp(&at(&days(-1000), 1))), days(-1000)),
+        ("bilby", days(-40), "FREQ=DAILY;COUNT=3".to_owned(), days(-38)),
+    ] {
+        let text = format!(
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VEVENT\r\nUID:{word}\r\nDTSTAMP:20260101T000000Z\r\n\
+             SUMMARY:{word}\r\nDTSTART:{}\r\nDURATION:PT3H\r\nRRULE:{rule}\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
+            stamp(&start)
+        );
+        let imported = import_objects(&world.objects, text.into()).await.unwrap();
+        assert_eq!(imported.events, 1, "{imported:?}");
+        let asked = json!({ "query": word, "entityType": "event", "timeZone": "UTC" });
+        let found = world.results(asked).await;
+        let shown: Zoned = found[0]["when"].as_str().unwrap().parse().unwrap();
+        assert_eq!(shown.timestamp().as_second(), expected.timestamp().as_second(), "{word}: {found:?}");
+    }
+}
+
+#[tokio::test]
 async fn accounts_of_others_and_what_is_in_them_are_not_there() {
     let world = world(Some("ada")).await;
     let ask = |caller: &'static str, tool: &'static str, arguments: Value| {

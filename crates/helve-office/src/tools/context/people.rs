@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use helve::ToolError;
-use helve_store::office::{MailQuery, PersonRow, PersonSeen};
+use helve_store::office::{PersonRow, PersonSeen};
 
 use super::super::calendar::fault::broken;
 use super::found::{Fact, Found, is_mail, is_wanted_mail, last_mail, moment, next_event, shown_name};
@@ -136,14 +136,9 @@ pub(super) async fn add_recent(
     let people = found.iter_mut().filter(|one| one.r#type == EntityType::Person);
     for person in people.take(RECENT_MAX) {
         let Some(address) = person.people.first().cloned() else { continue };
-        let query = MailQuery {
-            collections: search.collections(is_wanted_mail),
-            from: vec![address.clone()],
-            limit: 1,
-            ..MailQuery::default()
-        };
-        let mails = office.db().search_mails(query).await.map_err(broken)?;
-        person.recent.extend(mails.mails.first().map(|mail| last_mail(mail, search)));
+        let folders = search.collections(is_wanted_mail);
+        let mail = office.db().newest_mail_from(folders, &address).await.map_err(broken)?;
+        person.recent.extend(mail.map(|mail| last_mail(&mail, search)));
         let events =
             office.db().events_with(search.collections(|row| row.told.events), address, search.now, 20);
         let events = events.await.map_err(broken)?;
