@@ -417,7 +417,9 @@ fn announce(
     let older = format!("{url}/sse (server-sent events), {}/ws (WebSocket)", url.replace("http:", "ws:"));
     let decide = match &sign_in {
         Some(link) => Cell::to_copy(link, Tone::Strong),
-        None => Cell::to_copy(format!("{SIGN_IN}  makes a link, for whoever decides"), Tone::Strong),
+        None => {
+            Cell::to_copy(format!("{SIGN_IN}  makes a sign-in link for a person who decides"), Tone::Strong)
+        }
     };
     let mut table = Table::bare().indented();
     let mut row = |name: &str, what: Cell| table.row([Cell::new(name, Tone::Dim), what]);

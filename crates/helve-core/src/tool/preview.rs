@@ -2,7 +2,7 @@
 
 mod lines;
 
-pub use lines::{Line, lines};
+pub use lines::{PreviewLine, lines};
 
 /// What a call would do, and a fingerprint of what it would do it with.
 ///

@@ -123,7 +123,7 @@ pub trait Backend: Send + Sync + 'static {
     fn changes(&self) -> BoxStream<'static, Change>;
 }
 
-/// Who asks.
+/// Who sends a request, as far as the transport knows.
 #[derive(Debug, Clone)]
 pub struct Visitor {
     /// On whose behalf.
@@ -139,7 +139,7 @@ pub struct Visitor {
 pub struct Incoming {
     /// All of its parameters, as they came.
     pub params: Arc<RawValue>,
-    /// Who asks.
+    /// Who sends the request.
     pub visitor: Visitor,
     /// The way back to them while the request runs.
     pub client: Arc<dyn Client>,

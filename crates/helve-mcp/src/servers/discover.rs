@@ -55,7 +55,7 @@ pub(crate) async fn discover<'a>(
 ) -> Result<Found<'a>, LinkError> {
     server.learn_account().await;
     let tools = Box::pin(list(server, connection, time, "tools", "tools/list", "tools"));
-    let beside: BoxFuture<'a, Offer> = Box::pin(beside_tools(server, connection, time));
+    let beside: BoxFuture<'a, Offer> = Box::pin(resources_and_prompts(server, connection, time));
     let (tools, offer, late) = match select(tools, beside).await {
         Either::Right((offer, tools)) => (tools.await?, offer, None),
         Either::Left((tools, mut beside)) => {
@@ -102,7 +102,7 @@ async fn list(
 }
 
 /// Reads what a server offers beside tools.
-pub(crate) async fn beside_tools(server: &Server, connection: &Connection, time: Duration) -> Offer {
+pub(crate) async fn resources_and_prompts(server: &Server, connection: &Connection, time: Duration) -> Offer {
     let list = |capability, method, key| list(server, connection, time, capability, method, key);
     let (resources, templates, prompts) = tokio::join!(
         list("resources", "resources/list", "resources"),

@@ -23,7 +23,7 @@ pub(super) struct Operation {
     pub(super) summary: &'static str,
     pub(super) query: Option<Shape>,
     pub(super) body: Option<Shape>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<GoodResponse>,
     /// Problems that deserve a word of their own.
     pub(super) fails: Vec<(u16, &'static str)>,
     /// Whether it needs no secret.
@@ -34,7 +34,7 @@ pub(super) struct Operation {
 pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
 
 /// One good answer of a route. Bad ones are problems everywhere.
-pub(super) struct Answer {
+pub(super) struct GoodResponse {
     pub(super) status: u16,
     pub(super) summary: &'static str,
     pub(super) content: Content,
@@ -64,7 +64,7 @@ impl Operation {
     }
 
     pub(super) fn answers(&mut self, status: u16, summary: &'static str, content: Content) {
-        self.answers.push(Answer { status, summary, content });
+        self.answers.push(GoodResponse { status, summary, content });
     }
 
     pub(super) fn fails(&mut self, status: u16, summary: &'static str) {

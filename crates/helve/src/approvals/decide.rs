@@ -89,12 +89,12 @@ pub enum Decision {
         edited: Option<Value>,
         /// And the like need not be asked again.
         remember: Option<Remember>,
-        /// Why.
+        /// The reason that the person gave.
         reason: Option<String>,
     },
     /// It may not. The caller is told why.
     Deny {
-        /// Why.
+        /// The reason that the person gave.
         reason: Option<String>,
     },
 }
@@ -131,7 +131,7 @@ pub enum DecideError {
     #[error("{}", already(.0))]
     Already(Box<Approval>),
     /// Who asks cannot decide.
-    #[error("whoever asks cannot decide: `{0}` made this call")]
+    #[error("`{0}` made this call, and nobody decides about their own call")]
     OwnCall(String),
     /// The tool is not as it was.
     #[error(

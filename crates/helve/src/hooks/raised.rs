@@ -122,7 +122,7 @@ impl Runtime {
     pub async fn fire_in_turn(&self, input: HookInput, caller: &Caller) -> Fired {
         let hooks = &self.engine().hooks;
         let _turn = match hooks.of(&input.event).is_some() {
-            true => Some(hooks.turns().next(caller).await),
+            true => Some(hooks.slots().next(caller).await),
             false => None,
         };
         self.fire(input).await
