@@ -13,7 +13,7 @@ use helve::{Call, Caller, ToolName, boxed};
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
 use helve_mcp::server::{
-    Answer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
+    Answer, FoundTool, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -45,7 +45,7 @@ async fn answer_post(server: &Arc<ServerState>, parts: Parts, body: Body) -> Res
         Box::new(json_response(status(answer.http_status()), answer.to_text()))
     })?;
     drop(body);
-    check_scope(server, &parts, &caller, &message).await?;
+    let found = check_scope(server, &parts, &caller, &message).await?;
     let said = sole(&parts.headers, headers::VERSION);
     let session_id = sole(&parts.headers, headers::SESSION);
     let era = match (&message, said, session_id) {
@@ -55,7 +55,9 @@ async fn answer_post(server: &Arc<ServerState>, parts: Parts, body: Body) -> Res
         (Message::Notification(_) | Message::Response(_), _, None) => Era::Session,
     };
     match (era, message) {
-        (Era::Stateless, Message::Request(request)) => Ok(stateless(server, &parts, caller, request).await),
+        (Era::Stateless, Message::Request(request)) => {
+            Ok(stateless(server, &parts, caller, request, found).await)
+        }
         // Nothing that is told here concerns anything but its own request, which is over.
         (Era::Stateless, Message::Notification(_) | Message::Response(_)) => Ok(accepted()),
         (Era::Session, Message::Request(request))
@@ -70,7 +72,9 @@ async fn answer_post(server: &Arc<ServerState>, parts: Parts, body: Body) -> Res
             }
             let session = find(server, session_id, &caller)?;
             match message {
-                Message::Request(request) => Ok(in_session(server, &parts, &caller, session, request).await),
+                Message::Request(request) => {
+                    Ok(in_session(server, &parts, &caller, session, request, found).await)
+                }
                 Message::Notification(notification) => {
                     session.session.notification(&notification);
                     Ok(accepted())
@@ -84,13 +88,14 @@ async fn answer_post(server: &Arc<ServerState>, parts: Parts, body: Body) -> Res
     }
 }
 
-/// Refuses a call that takes a scope which its caller's token has not, so that its client can ask for it.
+/// Refuses a call that takes a scope which its caller's token has not, so that its client can ask for it. The tool,
+/// where it looked for it.
 async fn check_scope(
     server: &ServerState,
     parts: &Parts,
     caller: &Arc<Caller>,
     message: &Message,
-) -> Result<(), Refused> {
+) -> Result<Option<FoundTool>, Refused> {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -98,23 +103,23 @@ async fn check_scope(
         #[serde(borrow)]
         arguments: Option<&'a RawValue>,
     }
-    let (Message::Request(request), Ok(api)) = (message, server.api()) else { return Ok(()) };
-    if request.method != "tools/call" || !server.guard.asks_for_scopes(parts) {
-        return Ok(());
+    let (Message::Request(request), Ok(api)) = (message, app.api()) else { return Ok(None) };
+    if request.method != "tools/call" || !app.guard.asks_for_scopes(parts) {
+        return Ok(None);
     }
     // What cannot be read is refused where it is read for the call.
     let Ok(Named { name, arguments }) = helve_mcp::message::read(request.params.as_deref()) else {
-        return Ok(());
+        return Ok(None);
     };
-    let known = api.runtime.registry().get(&name);
-    let names = match &known {
-        Some(known) => vec![known.name().clone()],
+    let found = app.mcp.backend().find_tool(&name);
+    let names = match &found {
+        Some(found) => vec![found.tool.name().clone()],
         // Whether there is such a tool nobody learns from what is asked for: `files__read` is `files/read`.
         None => {
             [ToolName::new(&name), ToolName::new(name.replace("__", "/"))].into_iter().flatten().collect()
         }
     };
-    let Some(refused) = server.guard.lacks_scope(parts, &names) else { return Ok(()) };
+    let Some(refused) = app.guard.lacks_scope(parts, &names) else { return Ok(found) };
     // The runtime refuses it as well, and records that.
     let read = |raw: &RawValue| parse(raw.get().as_bytes(), JsonLimits::default()).ok();
     let call = Call::new(name, arguments.and_then(read).unwrap_or_default());
@@ -136,17 +141,19 @@ pub(crate) async fn metadata(
 
 /// Answers a request of the stateless era. Its client takes it back by going away.
 async fn stateless(
-    server: &Arc<ServerState>,
+    app: &Arc<App>,
     parts: &Parts,
     caller: Arc<Caller>,
     request: Request,
+    mut found: Option<FoundTool>,
 ) -> Response<Body> {
-    let session = server.mcp.open_once(caller);
+    let session = app.mcp.open_once(caller);
     // Which headers a tool wants is known once it is there.
     if let Some(tool) = sole(&parts.headers, headers::NAME).filter(|_| request.method == "tools/call") {
-        let (backend, visitor) = (server.mcp.backend(), visitor_of(&session));
-        if backend.task_support(tool, &visitor).is_none()
-            && let Some(expected) = Arc::clone(backend).expected(tool, &visitor)
+        let backend = app.mcp.backend();
+        found = found.or_else(|| backend.find_tool(tool));
+        if found.is_none()
+            && let Some(expected) = Arc::clone(backend).expected(tool, &visitor_of(&session))
         {
             expected.await;
         }
@@ -159,6 +166,7 @@ async fn stateless(
     let events = Events::new(None, false);
     let mut route = route(parts, outlet(&parts.headers, &events));
     route.era = Some(Era::Stateless);
+    route.found = found;
     let mut answer = boxed(|| async move { session.request(request, route).await });
     tokio::select! {
         biased;
@@ -215,10 +223,11 @@ async fn in_session(
     caller: &Arc<Caller>,
     session: InUse,
     request: Request,
+    found: Option<FoundTool>,
 ) -> Response<Body> {
     let (number, events) = session.stream();
     let rights = session.other_rights(caller);
-    let route = Route { caller: rights, ..route(parts, outlet(&parts.headers, &events)) };
+    let route = Route { caller: rights, found, ..route(parts, outlet(&parts.headers, &events)) };
     let inner = Arc::clone(&session.session);
     let mut answer = boxed(|| async move { inner.request(request, route).await });
     tokio::select! {

@@ -77,7 +77,7 @@ impl HookHost for RaisedHost {
         // An ordinary call of this caller: hooks hear of it too. That ends, since what those call is
         // `hook`'s, and fires none.
         let call = Box::new(call.by(Arc::clone(&self.caller)));
-        Box::pin(async move { pipeline::run(&self.engine, call, Origin::Outside).await })
+        Box::pin(async move { pipeline::run(&self.engine, call, Origin::Outside(None)).await })
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {

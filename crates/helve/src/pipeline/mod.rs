@@ -71,7 +71,7 @@ pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -
 
 /// Records a call that cannot be run because it could not even be read.
 pub(crate) async fn refuse(engine: &Arc<Engine>, call: Call, error: ToolError) -> Outcome {
-    let mut record = CallRecorder::open(engine, &call, Origin::Outside);
+    let mut record = CallRecorder::open(engine, &call, Origin::Outside(None));
     let known = record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin()));
     record.enter(Stage::Prepare);
     // What is wrong with the arguments matters only if there is a tool for them.

@@ -251,7 +251,7 @@ impl Runtime {
             };
         }
         let call = Call::new(&*undoing.started.facts.tool, parse(&undoing.started.arguments)).by(caller);
-        Ok(pipeline::undo(engine, call, Origin::Outside, undoing).await)
+        Ok(pipeline::undo(engine, call, Origin::Outside(None), undoing).await)
     }
 }
 

@@ -21,7 +21,7 @@ use helve_core::ports::{
 };
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
-use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
+use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, Tool, ToolError};
 use jiff::Timestamp;
 use serde_json::Value;
 
@@ -102,10 +102,17 @@ impl Runtime {
     #[inline]
     pub fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
         // On the heap before anything else: futures would copy it from one to the next.
-        self.run(Box::new(call))
+        self.run(Box::new(call), None)
     }
 
-    async fn run(&self, mut call: Box<Call>) -> Outcome {
+    /// The same for a call whose tool was looked up in this registry just now. Whoever has waited since then looks it
+    /// up again, because meanwhile it may have been replaced or taken away.
+    #[inline]
+    pub fn call_found(&self, tool: Tool, call: Call) -> impl Future<Output = Outcome> + Send {
+        self.run(Box::new(call), Some(tool))
+    }
+
+    async fn run(&self, mut call: Box<Call>, tool: Option<Tool>) -> Outcome {
         if let Some(by) = self.0.stop.by() {
             return Box::pin(pipeline::refuse(&self.0, *call, stop::refused(by))).await;
         }
@@ -114,14 +121,14 @@ impl Runtime {
             call.approval_wait = Some(*wait);
         }
         match call.approval_wait {
-            None => pipeline::run(&self.0, call, Origin::Outside).await,
-            Some(wait) => Box::pin(self.call_and_wait(call, wait)).await,
+            None => pipeline::run(&self.0, call, Origin::Outside(tool)).await,
+            Some(wait) => Box::pin(self.call_and_wait(call, tool, wait)).await,
         }
     }
 
-    async fn call_and_wait(&self, call: Box<Call>, wait: Duration) -> Outcome {
+    async fn call_and_wait(&self, call: Box<Call>, tool: Option<Tool>, wait: Duration) -> Outcome {
         let until = tokio::time::Instant::now() + wait;
-        let outcome = pipeline::run(&self.0, call.clone(), Origin::Outside).await;
+        let outcome = pipeline::run(&self.0, call.clone(), Origin::Outside(tool)).await;
         approvals::go_on(&self.0, outcome, until, &call).await
     }
 

@@ -17,7 +17,7 @@ use crate::runtime::Engine;
 pub(crate) async fn report(engine: &Arc<Engine>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
     let tool = engine.registry.tool(&call.tool).ok_or_else(|| not_found(engine, &call))?;
     let mut resolved = ResolvedCall { tool, call: Box::new(call) };
-    if let Some((denial, _)) = denial(engine, &resolved, &Origin::Outside) {
+    if let Some((denial, _)) = denial(engine, &resolved, &Origin::Outside(None)) {
         return Err(denial);
     }
     let ResolvedCall { tool, call } = &mut resolved;

@@ -109,7 +109,7 @@ impl CallRecorder<'_> {
             }
             (
                 Some(run),
-                Origin::Outside
+                Origin::Outside(_)
                 | Origin::Served(_)
                 | Origin::Raised(_)
                 | Origin::Approved(_)

@@ -63,7 +63,7 @@ pub(super) fn open(engine: &Engine, call: &Call, subject: &Subject<'_>) -> Optio
         Origin::Part(part) => below(part.run.place()?.span),
         // It goes on where whoever called went away.
         Origin::Resumed(run) if run.place().is_some() => run.place()?,
-        Origin::Outside
+        Origin::Outside(_)
         | Origin::Served(_)
         | Origin::Raised(_)
         | Origin::Approved(_)
