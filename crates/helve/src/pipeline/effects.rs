@@ -19,7 +19,7 @@ use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
 
 use super::record::{CallRecorder, error_of_run, unavailable};
-use crate::runs::{ActiveRun, UndoRecord, UndoState, cascade, cascade_path, undo_below};
+use crate::runs::{ActiveRun, Event, UndoRecord, UndoState, cascade, cascade_path, undo_below};
 use crate::runtime::{Engine, Settings};
 
 /// What a call that may have effects did.
@@ -172,7 +172,7 @@ async fn apply_all(
                     undo_record.effects[index] = state;
                     continue;
                 }
-                Err(error) if run.is_halted() => {
+                Err(error) if run.is_interrupted() => {
                     record.work.suspend();
                     return Err(error);
                 }
@@ -185,7 +185,7 @@ async fn apply_all(
             },
         };
         roll_back(engine, run, undo_record).await;
-        if run.is_halted() {
+        if run.is_interrupted() {
             record.work.suspend();
         }
         return Err(effect_failed(undo_record, effect, &failed));
@@ -381,7 +381,7 @@ pub(crate) async fn roll_back(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_r
         undo_record.effects[index] = match roll_back_one(engine, run, undo_record, index, effect).await {
             Ok(()) => EffectState::RolledBack,
             // Not given up: it is taken back when the run goes on.
-            Err(_) if run.is_halted() => return,
+            Err(_) if run.is_interrupted() => return,
             Err(error) => {
                 tracing::warn!(call_id = %undo_record.call_id, index, %error, "an effect could not be taken back");
                 let kind = StepKind::RollbackFailed { index: number(index) };
@@ -499,7 +499,7 @@ fn wrong(error: ExpressionError) -> ToolError {
 fn not_remembered(run: &ActiveRun, error: MemoryError) -> ToolError {
     match error {
         MemoryError::Unavailable(error) => {
-            run.refused_by(&error);
+            run.feed(Event::Refused(error.clone()));
             unavailable(error)
         }
         error => ToolError::new(ErrorCode::EffectFailed, error.to_string()),

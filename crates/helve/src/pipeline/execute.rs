@@ -25,7 +25,7 @@ use super::effects::Doing;
 use super::record::CallRecorder;
 use crate::approvals::binding;
 use crate::hooks::hooked;
-use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
+use crate::runs::{ActiveRun, OnStop, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
 use crate::runtime::{ComposedHost, Engine, Settings, stop};
 pub(crate) use doubt::{have_answered, may_be_asked};
 use resume::Resume;
@@ -127,7 +127,8 @@ fn join_run(engine: &Arc<Engine>, tool: &Tool, call: &mut Call, record: &mut Cal
     let is_run = definition.changes_world() || tool.is_composed() || !definition.effects.is_empty();
     if record.subject.run().is_none() && is_run {
         let token = call.cancellation.take().map_or_else(CancellationToken::new, |token| token.child_token());
-        record.begin_run(token, tool);
+        let on_stop = if tool.is_composed() { OnStop::Leave } else { OnStop::End };
+        record.begin_run(token, on_stop, tool);
         Watch::begin(engine);
     }
     if record.subject.part().is_none()
@@ -171,7 +172,7 @@ async fn run(
     if !tool.is_composed() {
         return doubt::clear_up(engine, tool, &call, error, record).await;
     }
-    match record.subject.run().filter(|run| !run.is_halted()).cloned() {
+    match record.subject.run().filter(|run| !run.is_interrupted()).cloned() {
         // Rare and large, so on the heap.
         Some(run) => Err(Box::pin(fail(engine, tool, &run, error, record)).await),
         None => Err(error),
@@ -189,7 +190,7 @@ async fn fail(
     let path = record.subject.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
     // This time it may have failed before it came to a part that it had started before a crash.
     find_out(engine, run, &path, Unknown::Ask).await;
-    if run.is_halted() {
+    if run.is_interrupted() {
         return error;
     }
     let error = match tool.handler().undoes_on_error() {
@@ -296,14 +297,13 @@ pub(super) async fn undo(
         record.subject.buffer_step(StepKind::Resumed);
         record.claim(undoing.claim());
     } else {
-        record.begin_run(CancellationToken::new(), &tool);
+        record.begin_run(CancellationToken::new(), OnStop::LeaveOnceWritten, &tool);
         let deadline = record.since() + time_allowed(&engine.settings, &tool);
         if let Start::Replay(status) = start::start_undo(engine, undoing.claim(), record, deadline).await? {
             return Ok(status);
         }
     }
     let Some(run) = record.subject.run().cloned() else { return Err(attempt::cancelled()) };
-    run.resumes();
     // The calls that undo are parts too, of this run and of one that was rolled back, and nothing that is
     // left to be undone.
     let done = undoing.done.iter().filter(|done| !undoes_below("", &done.report.path));

@@ -7,9 +7,10 @@ use helve_core::record::{Entry, Facts, HandlerEnd, RawJson, Started};
 use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor, is_undo};
 use helve_core::{Call, CallId, ErrorCode, Outcome, Status, Tool, ToolError};
 
-use super::active::{ActiveRun, Done, UndoRecord, Waiting, is_below, step};
+use super::active::{ActiveRun, Done, UndoRecord, is_below, step};
 use super::history::{Earlier, History, parse};
 use super::part::{effects_so_far, undoes_below, without_effect};
+use super::phase::{Event, Waiting};
 use super::undo::undo_below;
 use crate::pipeline;
 use crate::runtime::Engine;
@@ -25,7 +26,7 @@ pub(super) async fn park(
     reason: WaitingFor,
     message: String,
 ) -> Outcome {
-    run.wait_for(Waiting { reason, call_id: run.id, pending: None });
+    run.feed(Event::Waits(Waiting { reason, call_id: run.id, pending: None }));
     pipeline::wind_up(engine, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
 }
 
@@ -62,7 +63,7 @@ async fn end(
     }
     if error.code() == ErrorCode::Cancelled {
         // Whoever cancels wants an end: what could not be undone is listed.
-        run.stop_waiting();
+        run.feed(Event::WaitsNoMore);
     }
     let unknown = run.reports().into_iter().filter(|part| part.state == PartState::Unknown);
     let unknown: Vec<_> = unknown.map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
@@ -102,7 +103,8 @@ pub(crate) async fn find_out(engine: &Arc<Engine>, run: &Arc<ActiveRun>, path: &
         }
         let Some(done) = cut_short(engine, run.id, call_id, started, earlier, tool).await else { continue };
         if done.report.state == PartState::Unknown && unknown == Unknown::Ask {
-            run.wait_for(Waiting { reason: WaitingFor::UnknownOutcome, call_id, pending: None });
+            let reason = WaitingFor::UnknownOutcome;
+            run.feed(Event::Waits(Waiting { reason, call_id, pending: None }));
             return;
         }
         run.add(done);

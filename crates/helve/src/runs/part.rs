@@ -8,8 +8,9 @@ use helve_core::run::{Answer, EFFECT, EffectState, Part, PartReport, PartState, 
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError, boxed};
 use serde_json::Value;
 
-use super::active::{ActiveRun, Done, UndoRecord, Waiting};
+use super::active::{ActiveRun, Done, UndoRecord};
 use super::history::{Earlier, parse};
+use super::phase::{Event, NoParts, Waiting};
 use crate::pipeline::{self, Origin, PartOf};
 use crate::runtime::Engine;
 
@@ -98,8 +99,7 @@ pub(crate) fn part_of(
     follow_up: FollowUp,
 ) -> DuePart {
     let Some(run) = run else {
-        let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
-        return DuePart { engine, what: Due::Refusal(call, error) };
+        return DuePart { engine, what: Due::Refusal(call, no_parts_of_this()) };
     };
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
@@ -148,6 +148,10 @@ pub(super) fn part_at(
     until: Option<Instant>,
     follow_up: FollowUp,
 ) -> DuePart {
+    let no_parts = run.refuses_parts();
+    if no_parts == Some(NoParts::Over) {
+        return DuePart { engine, what: Due::Refusal(call, no_parts_of_this()) };
+    }
     if let Some(outcome) = replay(&run, &path) {
         return DuePart { engine, what: Due::Replay(Box::new(outcome)) };
     }
@@ -156,14 +160,8 @@ pub(super) fn part_at(
         Some(ToolError::new(ErrorCode::ExecutionFailed, message))
     } else if let Some(error) = engine.stop.refuses_part_of(&run, engine.clock.now()) {
         Some(error)
-    } else if run.is_refused() {
-        let message = "the journal has failed in the middle of the run; nothing new starts";
-        Some(ToolError::new(ErrorCode::JournalUnavailable, message))
-    } else if run.is_waiting() {
-        // Not cancelled: that would take back what runs beside it, and is still wanted.
-        Some(ToolError::new(ErrorCode::OutcomeUnknown, "the run waits for a person; nothing new starts"))
     } else {
-        None
+        no_parts.map(refusal)
     };
     if let Some(error) = refusal {
         return DuePart { engine, what: Due::Refusal(call, error) };
@@ -171,6 +169,25 @@ pub(super) fn part_at(
     let part = Part { run: run.id, path };
     let origin = Origin::Part(PartOf { run, part, until, follow_up });
     DuePart { engine, what: Due::Call(call, origin) }
+}
+
+/// Why the run starts no new part.
+fn refusal(why: NoParts) -> ToolError {
+    match why {
+        NoParts::Over => no_parts_of_this(),
+        NoParts::Halted => {
+            let message = "the journal has failed in the middle of the run; nothing new starts";
+            ToolError::new(ErrorCode::JournalUnavailable, message)
+        }
+        // Not cancelled: that would take back what runs beside it, and is still wanted.
+        NoParts::Waiting => {
+            ToolError::new(ErrorCode::OutcomeUnknown, "the run waits for a person; nothing new starts")
+        }
+    }
+}
+
+fn no_parts_of_this() -> ToolError {
+    ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts")
 }
 
 /// How a part ended before its run was cut short.
@@ -182,7 +199,8 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
         Recorded::NotRun => return None,
         Recorded::Ended(status) => status,
         Recorded::Withheld => {
-            run.wait_for(Waiting { reason: WaitingFor::Cancel, call_id, pending: None });
+            let reason = WaitingFor::Cancel;
+            run.feed(Event::Waits(Waiting { reason, call_id, pending: None }));
             let message =
                 "this part has ended, but its result was not kept: it holds a secret or is too large";
             let error = ToolError::new(ErrorCode::OutcomeUnknown, message);

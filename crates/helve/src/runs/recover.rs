@@ -12,7 +12,6 @@ use serde_json::Value;
 use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
-use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Done, step};
 use super::claimed::{ClaimedRun, not_open};
@@ -446,7 +445,7 @@ async fn go_on_with(
         }
         None => go_on(engine, &started, Arc::clone(&active), ending, by_hand).await,
     };
-    Ok(if active.is_halted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
+    Ok(if active.is_interrupted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
 }
 
 /// Whether a run had begun to be ended before it was cut short. Then it is not gone on with,
@@ -558,14 +557,11 @@ fn settled(engine: &Engine, run: CallId, call_id: CallId, settlement: Settlement
 /// nobody waits for it any more.
 fn taken_up(engine: &Arc<Engine>, claimed: ClaimedRun, history: History) -> Arc<ActiveRun> {
     let (run, left) = claimed.begins();
-    let active = ActiveRun::new(run, CancellationToken::new(), history);
-    active.was_left(left);
-    active.resumes();
+    let active = ActiveRun::taken_up(run, history, left);
     let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
     ended
         .filter_map(|(call_id, earlier)| done_before(engine, run, call_id, earlier))
         .for_each(|done| active.add(done));
-    active.begin();
     let active = Arc::new(active);
     engine.runs.insert(&active);
     // All others may have been halted while this one was asked about: then it is left for the next process, too.

@@ -12,7 +12,7 @@ use serde_json::Value;
 use super::super::effects::guarded;
 use super::super::record::CallRecorder;
 use crate::pipeline::{self, Origin};
-use crate::runs::{Waiting, parse};
+use crate::runs::{Event, Waiting, parse};
 use crate::runtime::Engine;
 
 /// How much longer than its tool's time a call may take to have its effect: the way there, and clocks that differ.
@@ -45,7 +45,7 @@ pub(super) async fn resume(
     }
     let wait = |reason, message: String, what_to_do: String| {
         if let Some(run) = record.subject.run() {
-            run.wait_for(Waiting { reason, call_id, pending: None });
+            run.feed(Event::Waits(Waiting { reason, call_id, pending: None }));
         }
         ToolError::new(ErrorCode::OutcomeUnknown, message).suggest(what_to_do)
     };
