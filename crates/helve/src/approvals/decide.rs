@@ -15,7 +15,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::waiting::{self, ApprovalFeed, Changes};
+use super::waiting::Changes;
 use super::{binding_of, follow};
 use crate::runs::{Recovered, parse};
 use crate::runtime::Engine;
@@ -233,12 +233,12 @@ impl Approvals<'_> {
 
     /// Learns of questions and decisions as they happen, here and in other processes.
     pub async fn watch(&self) -> Result<Changes, JournalError> {
-        ApprovalFeed::subscribe(self.0).await
+        self.0.questions.feed.subscribe().await
     }
 
     /// Writes down which questions have run out, and forgets those that came to an end long ago.
     pub async fn sweep(&self) -> Result<usize, JournalError> {
-        waiting::sweep(self.0).await
+        self.0.questions.feed.sweep().await
     }
 
     /// What people allowed for a session, newest first; also what no longer holds.
@@ -264,7 +264,7 @@ impl Approvals<'_> {
 
     async fn settle(&self, id: ApprovalId, verdict: Verdict) -> Result<Approval, DecideError> {
         let decided = self.0.ledger.decide(id, Box::new(verdict)).await?;
-        self.0.approval_feed.nudge();
+        self.0.questions.feed.nudge();
         match decided {
             Decided::Now(approval) => Ok(approval),
             Decided::Before(approval) => Err(DecideError::Already(Box::new(approval))),

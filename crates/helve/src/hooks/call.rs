@@ -11,7 +11,6 @@ use tokio_util::sync::CancellationToken;
 use super::run::TakenBack;
 use super::{Behalf, Fired, Listed, Matched, Names, Spoken, combine, run_all};
 use crate::runtime::Engine;
-use crate::sessions;
 
 /// What hooks are told of one call.
 pub(crate) struct OfCall<'a> {
@@ -56,7 +55,7 @@ impl OfCall<'_> {
             let Some(spoken) = names.matched(&one.entry.matcher) else { continue };
             let mode = match known {
                 Some(mode) => mode,
-                None => *known.insert(sessions::mode(engine, self.caller).await),
+                None => *known.insert(engine.judges.mode(self.caller).await),
             };
             let told = matched.iter().find(|other| other.spoken.is_like(spoken));
             let input =

@@ -18,7 +18,6 @@ use tokio::sync::Semaphore;
 use super::{Fired, Hooks, combine, run_all};
 use crate::pipeline::{self, Origin};
 use crate::runtime::{Engine, Runtime, stop};
-use crate::sessions;
 
 /// The name under which an event from outside is judged and recorded. No tool may have it.
 pub const RAISE: &str = "hook-fire";
@@ -133,7 +132,7 @@ impl Runtime {
         if input.cwd.is_empty() {
             input.cwd = engine.hooks.folder();
         }
-        let mode = || engine.permissions.mode(None).as_str().into();
+        let mode = || engine.judges.permissions.mode(None).as_str().into();
         input.permission_mode = Some(input.permission_mode.unwrap_or_else(mode));
         let input = Arc::new(input);
         let listed = engine.hooks.of(&input.event).unwrap_or_default();
@@ -200,7 +199,7 @@ impl Handler for Raise {
             let engine = engine.ok_or_else(gone)?;
             let caller = context.caller();
             let input = as_raised(&engine, arguments, caller).await?;
-            let _room = engine.raise_limits.admit(context.tool(), caller)?;
+            let _room = engine.limits.events.admit(context.tool(), caller)?;
             let behalf = Behalf::Caller(Arc::clone(caller));
             let fired = Runtime::of(&engine).tell(input, &behalf).await;
             serde_json::to_value(fired.to_output()).map_err(|error| {
@@ -226,7 +225,7 @@ async fn as_raised(engine: &Engine, event: Value, caller: &Caller) -> Result<Hoo
     // Scripts like to name files after it, so it is never empty.
     input.session_id = caller.session.clone().unwrap_or_else(|| "none".to_owned());
     input.agent_id.clone_from(&caller.agent);
-    input.permission_mode = Some(sessions::mode(engine, caller).await.as_str().into());
+    input.permission_mode = Some(engine.judges.mode(caller).await.as_str().into());
     let who = json!({ "principal": caller.principal, "kind": caller.kind, "channel": caller.channel });
     input.fields.insert(RAISED_BY.to_owned(), who);
     Ok(input)

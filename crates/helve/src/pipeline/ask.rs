@@ -19,7 +19,7 @@ pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
 use crate::runtime::Engine;
-use crate::sessions::{self, Fresh};
+use crate::sessions::Fresh;
 
 /// Longest preview, in bytes.
 const PREVIEW_BYTES_MAX: usize = 64 << 10;
@@ -93,7 +93,7 @@ pub(super) async fn used_before(
 /// What a person should mind.
 async fn marks(engine: &Engine, tool: &Tool, call: &Call) -> Vec<Mark> {
     let mut marks = Mark::of(tool.definition());
-    let session = sessions::of(engine, &call.caller, Fresh::known()).await;
+    let session = engine.judges.sessions.of(&call.caller, Fresh::known()).await;
     // Where that cannot be read the call does not run anyway.
     let labels = session.ok().flatten().map_or(LabelSet::NONE, |session| session.labels());
     if labels.has(Label::Untrusted) {

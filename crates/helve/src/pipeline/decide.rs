@@ -24,11 +24,10 @@ use super::ready::ReadyCall;
 use super::record::{BeforeWork, unavailable};
 use super::resolve::ResolvedCall;
 use super::votes::{collect_votes, refuse, still_allowed};
-use crate::approvals::{binding, outcome_of_repeated, until_decided};
+use crate::approvals::{binding, outcome_of_repeated};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
-use crate::runtime::{Engine, stop};
-use crate::sessions;
+use crate::runtime::{Engine, Judges, stop};
 
 /// How long the program around Helve may take to answer.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
@@ -117,7 +116,7 @@ pub(super) async fn decide(
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
-    let never_ask = collect_votes(engine, &tool, &call, record).await?;
+    let never_ask = collect_votes(&engine.judges, engine.settings.ask_from, &tool, &call, record).await?;
     let reasons = match judge(record.ballot.votes(), MayAsk::Yes) {
         Verdict::Deny(vote) => return Err(denial(&vote)),
         Verdict::Allow => None,
@@ -172,7 +171,7 @@ async fn ask(
         ControlFlow::Continue(unanswered) => unanswered,
     };
     if let Some(used) = ask::used_before(engine, &tool, &call, record).await? {
-        return permit(engine, tool, call, used, record).await;
+        return permit(&engine.judges, tool, call, used, record).await;
     }
     // What the run did so far must be on disk before something that may take days.
     record.subject.settle_run().await?;
@@ -183,12 +182,12 @@ async fn ask(
         let asked = engine.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
         let approval = match asked {
             Asked::New(approval) => {
-                engine.approval_feed.nudge();
+                engine.questions.feed.nudge();
                 approval
             }
             Asked::Standing(approval) => approval,
             Asked::Approved(approval) => {
-                return permit(engine, tool, call, approval, record).await;
+                return permit(&engine.judges, tool, call, approval, record).await;
             }
             Asked::Denied(approval) | Asked::Expired(approval) => return Err(no(&approval, record)),
             Asked::TooMany => return Err(ask::too_many(engine.settings.approvals.pending_max)),
@@ -203,7 +202,8 @@ async fn ask(
         let (call_id, approval_id) = (record.subject.call_id(), approval.id);
         let told = || EventKind::Pending { call_id, tool: tool.name().clone(), approval_id };
         engine.registry.bus().publish_of(&call.caller, told);
-        until_decided(engine, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
+        let (feed, token) = (&engine.questions.feed, call.cancellation.as_ref());
+        feed.until_decided(approval.id, until, token, &engine.stop).await.map_err(unavailable)?;
         if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
             return Err(ask::taken_back(&approval));
         }
@@ -239,7 +239,7 @@ async fn use_up(
         return Err(ToolError::new(ErrorCode::ApprovalStale, message)
             .suggest("make the call again; a person is asked about it as it is now"));
     }
-    permit(engine, tool, call, approval, record).await
+    permit(&engine.judges, tool, call, approval, record).await
 }
 
 /// Lets hooks answer in place of a person, where they want to.
@@ -265,8 +265,8 @@ async fn ask_hooks(
             if let Some(input) = updated_input {
                 call.arguments = Value::Object(input);
             }
-            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
-            sessions::apply(engine, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            still_allowed(&engine.judges, &tool, &call, record.subject, record.ballot).await?;
+            engine.judges.apply(&call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
@@ -280,7 +280,7 @@ async fn ask_program(
     reasons: &Reasons,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
-    let Some(program) = &engine.permissions.can_use_tool else {
+    let Some(program) = &engine.judges.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
     let suggestions = suggestions(&tool, reasons.asks_each_time());
@@ -315,8 +315,8 @@ async fn ask_program(
                 Some(remark) => vote.because(remark),
                 None => vote,
             });
-            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
-            sessions::apply(engine, &call.caller, &updates).await?;
+            still_allowed(&engine.judges, &tool, &call, record.subject, record.ballot).await?;
+            engine.judges.apply(&call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
@@ -347,14 +347,14 @@ async fn allowed_by_rule(engine: &Engine, tool: &Tool, call: &Call) -> Result<Op
 /// A person has approved the call, perhaps with other arguments, and perhaps long after everybody was
 /// heard. Who is refused now leaves the approval as it is: only a start uses it up.
 async fn permit(
-    engine: &Engine,
+    judges: &Judges,
     tool: Tool,
     call: Box<Call>,
     approval: Approval,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let permitted = permitted_by(tool, call, approval, record);
-    still_allowed(engine, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
+    still_allowed(judges, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
     Ok(Decision::Allow(permitted))
 }
 

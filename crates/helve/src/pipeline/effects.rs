@@ -9,7 +9,7 @@ use helve_core::effect::{Change, Effect, MemoryOperation, StateOperation};
 use helve_core::event::EventKind;
 use helve_core::expression::{ExpressionError, Scope};
 use helve_core::memory::{MemoryChange, MemoryError, MemoryPlace, MemoryScope, Operation, negated};
-use helve_core::ports::{EffectId, Memory};
+use helve_core::ports::{Clock, EffectId, Memory};
 use helve_core::record::Entry;
 use helve_core::run::{EffectReport, EffectState, StepKind};
 use helve_core::template::Template;
@@ -228,7 +228,7 @@ async fn apply_one(
             undo_record.context(engine),
         );
         let value = guarded(&engine.settings, applying).await?;
-        let mut step = undo_record.step(engine, applied);
+        let mut step = undo_record.step(&*engine.clock, applied);
         step.payload = to_raw_value(&value).ok();
         undo_record.notes.insert(number(index), value);
         run.commit(&*engine.ledger, Entry::Step(step)).await.map_err(unavailable)?;
@@ -316,7 +316,7 @@ async fn remember(
             }
         };
         let effect = EffectId { call_id: undo_record.call_id, index: number(index) };
-        let step = undo_record.step(engine, StepKind::EffectApplied { index: number(index) });
+        let step = undo_record.step(&*engine.clock, StepKind::EffectApplied { index: number(index) });
         match engine.memory.apply(effect, place.clone(), change, step).await {
             Err(MemoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
             applied => return applied.map_err(|error| not_remembered(run, error)),
@@ -411,7 +411,7 @@ async fn roll_back_one(
         Change::StateChange { .. } | Change::Memory { .. } => {
             run.settle(&*engine.ledger).await.map_err(unavailable)?;
             let effect = EffectId { call_id: undo_record.call_id, index: number(index) };
-            let undone = engine.memory.undo(effect, undo_record.step(engine, taken_back)).await;
+            let undone = engine.memory.undo(effect, undo_record.step(&*engine.clock, taken_back)).await;
             undone.map_err(|error| not_remembered(run, error))
         }
         Change::Notification { .. } => {
@@ -435,7 +435,7 @@ async fn note(
     kind: StepKind,
     error: Option<&ToolError>,
 ) -> Result<(), ToolError> {
-    let mut step = undo_record.step(engine, kind);
+    let mut step = undo_record.step(&*engine.clock, kind);
     step.payload = error.and_then(|error| to_raw_value(error_of_run(error, run).get()).ok());
     run.commit(&*engine.ledger, Entry::Step(step)).await.map_err(unavailable)
 }
@@ -520,7 +520,7 @@ impl UndoRecord {
     }
 
     /// A step of the call, now.
-    pub(crate) fn step(&self, engine: &Engine, kind: StepKind) -> Box<helve_core::run::Step> {
-        crate::runs::step(engine.clock.now(), self.call_id, self.run, kind)
+    pub(crate) fn step(&self, clock: &dyn Clock, kind: StepKind) -> Box<helve_core::run::Step> {
+        crate::runs::step(clock.now(), self.call_id, self.run, kind)
     }
 }

@@ -37,8 +37,8 @@ pub(super) use start::reclaim;
 const UNKNOWN: &str = "nobody knows whether it had its effect";
 
 pub(super) enum Executed {
-    /// The tool ran.
-    Answered(Answer),
+    /// The tool ran. What was asked, where effects or undoing may need it.
+    Answered(Answer, Option<Doing>),
     /// It ran before, under the same idempotency key, and this is how that ended.
     Replayed(Status),
 }
@@ -47,8 +47,6 @@ pub(super) enum Executed {
 pub(super) struct Answer {
     pub(super) tool: Tool,
     pub(super) result: Result<Value, ToolError>,
-    /// What was asked, where effects or undoing may need it.
-    pub(super) doing: Option<Doing>,
 }
 
 pub(super) async fn execute(
@@ -104,21 +102,23 @@ pub(super) async fn execute(
         Resume::Start => {
             // Before the start: a call that is refused here never began. Held until the tool has
             // ended, and given back however that is.
-            let held = admit::hold(engine, &tool, &call).await?;
-            let admitted = admit::admit(engine, &tool, &call)?;
-            match start::start(engine, &tool, &call, record, deadline).await? {
+            let held =
+                admit::hold(&engine.limits.costs, &*engine.ledger, &*engine.clock, &tool, &call).await?;
+            let admitted = admit::admit(&engine.limits, &tool, &call)?;
+            match start::start(&*engine.ledger, &engine.stop, &tool, &call, record, deadline).await? {
                 Start::Run => {}
                 Start::Replay(status) => return Ok(Executed::Replayed(status)),
             }
             let timeout = call.timeout;
             record.work.owe(held);
             let result = run(engine, &tool, call, deadline, record).await;
-            admitted.ended(engine, &tool, timeout, &result);
+            admitted.ended(&engine.limits.health, &engine.settings, &tool, timeout, &result);
             result
         }
     };
     admit::charge(&result, record);
-    Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), doing }))
+    let result = result.map_err(|error| error.at(Stage::Execute));
+    Ok(Executed::Answered(Answer { tool, result }, doing))
 }
 
 /// A call that changes something or is made of others is a run, or a part of one.
@@ -273,15 +273,20 @@ async fn attempts(
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        let Some(wait) =
-            repeat::wait(&engine.health, tool, &error, number, record.work.attempts().last(), deadline)
-        else {
+        let Some(wait) = repeat::wait(
+            &engine.limits.health,
+            tool,
+            &error,
+            number,
+            record.work.attempts().last(),
+            deadline,
+        ) else {
             return Err(error);
         };
         if tool.definition().changes_world() {
             record.subject.append_step(StepKind::Attempted { number, code: error.code() });
         }
-        attempt::wait_or_cancel(engine, wait, call).await?;
+        attempt::wait_or_cancel(&engine.stop, wait, call).await?;
         number += 1;
     }
 }
@@ -299,7 +304,9 @@ pub(super) async fn undo(
     } else {
         record.begin_run(CancellationToken::new(), OnStop::LeaveOnceWritten, &tool);
         let deadline = record.since() + time_allowed(&engine.settings, &tool);
-        if let Start::Replay(status) = start::start_undo(engine, undoing.claim(), record, deadline).await? {
+        if let Start::Replay(status) =
+            start::start_undo(&*engine.ledger, undoing.claim(), record, deadline).await?
+        {
             return Ok(status);
         }
     }

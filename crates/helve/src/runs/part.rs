@@ -12,6 +12,7 @@ use super::active::{ActiveRun, Done, UndoRecord};
 use super::history::{Earlier, parse};
 use super::phase::{Event, NoParts, Waiting};
 use crate::pipeline::{self, Origin, PartOf};
+use crate::registry::Registry;
 use crate::runtime::Engine;
 
 /// Deepest nesting of calls within calls.
@@ -290,12 +291,12 @@ fn effects_stand(earlier: &Earlier) -> bool {
     earlier.effects.values().any(|(kind, _)| matches!(kind, StepKind::RollbackFailed { .. }))
 }
 
-fn is_composed(engine: &Engine, finished: &Finished) -> bool {
-    engine.registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
+fn is_composed(registry: &Registry, finished: &Finished) -> bool {
+    registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
 }
 
 /// What became of a part that has ended, by the record alone.
-fn became(engine: &Engine, finished: &Finished, earlier: &Earlier) -> PartState {
+fn became(registry: &Registry, finished: &Finished, earlier: &Earlier) -> PartState {
     use super::UndoState::{Failed, NotTried, Undone};
     match (finished.ending.status, earlier.undone) {
         (EndStatus::Done, NotTried) => PartState::Done,
@@ -306,7 +307,7 @@ fn became(engine: &Engine, finished: &Finished, earlier: &Earlier) -> PartState 
         (_, Undone) => PartState::Undone,
         (_, Failed) => PartState::UndoFailed,
         (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, NotTried) => {
-            let in_doubt = left_in_doubt(finished) && !is_composed(engine, finished);
+            let in_doubt = left_in_doubt(finished) && !is_composed(registry, finished);
             let in_doubt = in_doubt || finished.ending.code == Some(ErrorCode::OutcomeUnknown);
             match earlier.settled {
                 None if in_doubt => PartState::Unknown,
@@ -331,15 +332,19 @@ fn settled_result(finished: &Finished, earlier: &Earlier) -> Option<Value> {
 }
 
 /// What the record says of the parts that have ended, so that they can be undone.
-pub(super) fn done_before(engine: &Engine, run: CallId, call_id: CallId, earlier: &Earlier) -> Option<Done> {
+pub(super) fn done_before(
+    registry: &Registry,
+    run: CallId,
+    call_id: CallId,
+    earlier: &Earlier,
+) -> Option<Done> {
     let finished = earlier.finished.as_ref()?;
     let path = finished.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
-    let state = became(engine, finished, earlier);
+    let state = became(registry, finished, earlier);
     let settled = settled_result(finished, earlier);
     let report =
         PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
-    let tool =
-        engine.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished) || settled.is_some());
+    let tool = registry.tool(&finished.facts.tool).filter(|_| left_standing(finished) || settled.is_some());
     let undo_record = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);

@@ -103,7 +103,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
             false => PartState::Undone,
         };
     };
-    run.buffer(Entry::Step(undo_record.step(engine, StepKind::UndoStarted)));
+    run.buffer(Entry::Step(undo_record.step(&*engine.clock, StepKind::UndoStarted)));
     let undone = match declared {
         Undo::Handler if undo_record.withheld => Err(not_kept()),
         Undo::Handler => by_handler(engine, run, &undo_record).await,
@@ -122,7 +122,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
     if run.is_interrupted() {
         return PartState::Done;
     }
-    let mut step = undo_record.step(engine, StepKind::Undone);
+    let mut step = undo_record.step(&*engine.clock, StepKind::Undone);
     let state = match undone {
         Ok(()) if effects_stand => PartState::UndoFailed,
         Ok(()) => PartState::Undone,
