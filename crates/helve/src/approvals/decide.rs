@@ -18,7 +18,7 @@ use serde_json::value::RawValue;
 use super::waiting::Changes;
 use super::{binding_of, follow};
 use crate::runs::{Recovered, parse};
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Settings};
 
 /// Longest reason that is kept, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
@@ -274,7 +274,7 @@ impl Approvals<'_> {
 
     fn edited(&self, approval: &Approval, edited: Value) -> Result<Value, DecideError> {
         match self.0.registry.tool(&approval.tool) {
-            Some(tool) => checked(self.0, approval, &tool, edited),
+            Some(tool) => checked(&self.0.settings, approval, &tool, edited),
             None => Err(DecideError::ToolUnknown(approval.tool.to_string())),
         }
     }
@@ -337,7 +337,7 @@ pub(super) fn belongs_to(approval: &Approval, caller: &Caller) -> bool {
 
 /// Edited arguments, validated anew. Nothing is mended: a person said exactly this.
 fn checked(
-    engine: &Engine,
+    settings: &Settings,
     approval: &Approval,
     tool: &Tool,
     mut edited: Value,
@@ -357,7 +357,7 @@ fn checked(
             tool.name()
         )));
     }
-    check_limits(&edited, engine.settings.arguments).map_err(|error| invalid(error.to_string()))?;
+    check_limits(&edited, settings.arguments).map_err(|error| invalid(error.to_string()))?;
     if !tool.input().apply_defaults(&mut edited) {
         return Err(invalid(
             "the edited arguments are too many for all their defaults to be filled in".to_owned(),
@@ -369,7 +369,7 @@ fn checked(
         let error = ToolError::new(ErrorCode::ValidationFailed, message).with_fields(fields);
         return Err(DecideError::Invalid(error));
     }
-    if !engine.settings.redactor.secrets_in(Some(tool.input()), &edited).is_empty() {
+    if !settings.redactor.secrets_in(Some(tool.input()), &edited).is_empty() {
         return Err(invalid("the edited arguments hold a secret, which is not kept".to_owned()));
     }
     // The same numbers, in the form that every handler can read.

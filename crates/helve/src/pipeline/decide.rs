@@ -8,6 +8,7 @@ use helve_core::approval::{Asked, Grant, Rule};
 use helve_core::event::EventKind;
 use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
+use helve_core::ports::{Clock, Ledger};
 use helve_core::run::StepKind;
 use helve_core::{
     Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, RuleId, Stance, Tool,
@@ -150,7 +151,7 @@ async fn ask(
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     if !reasons.asks_each_time()
-        && let Some(rule_id) = allowed_by_rule(engine, &tool, &call).await?
+        && let Some(rule_id) = allowed_by_rule(&*engine.ledger, &*engine.clock, &tool, &call).await?
     {
         record.subject.tell_step(StepKind::RuleUsed { rule_id });
         let by = format!("approval rule {rule_id}");
@@ -170,7 +171,7 @@ async fn ask(
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
-    if let Some(used) = ask::used_before(engine, &tool, &call, record).await? {
+    if let Some(used) = ask::used_before(&*engine.ledger, &tool, &call, record).await? {
         return permit(&engine.judges, tool, call, used, record).await;
     }
     // What the run did so far must be on disk before something that may take days.
@@ -334,12 +335,17 @@ async fn cancelled(call: &Call) {
 }
 
 /// The rule by which a person has allowed the like for the session.
-async fn allowed_by_rule(engine: &Engine, tool: &Tool, call: &Call) -> Result<Option<RuleId>, ToolError> {
+async fn allowed_by_rule(
+    ledger: &dyn Ledger,
+    clock: &dyn Clock,
+    tool: &Tool,
+    call: &Call,
+) -> Result<Option<RuleId>, ToolError> {
     /// Most rules of one tool that are looked at. Beyond that a person is asked.
     const RULES_MAX: usize = 1_000;
     let name = Some(tool.name().to_string());
-    let rules = engine.ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
-    let now = engine.clock.now();
+    let rules = ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
+    let now = clock.now();
     let allows = |rule: &&Rule| rule.allows(tool.digest(), &call.caller, &call.arguments, now);
     Ok(rules.iter().find(allows).map(|rule| rule.id))
 }

@@ -227,7 +227,7 @@ async fn perform(
 
     let Some(doing) = doing else { return checked };
     if !answered {
-        effects::failed(engine, &doing, &checked, record);
+        effects::failed(engine.registry.bus(), &doing, &checked, record);
         return checked;
     }
     match checked {
@@ -236,7 +236,7 @@ async fn perform(
             Box::pin(effects::apply(engine, doing, status, record)).await
         }
         Err(error) => {
-            effects::keep_undescribed(engine, doing, &error, record);
+            effects::keep_undescribed(engine.registry.bus(), doing, &error, record);
             Err(error)
         }
     }

@@ -21,6 +21,7 @@ use super::history::{Earlier, History, parse};
 use super::part::done_before;
 use super::watch::Watch;
 use crate::pipeline::{self, Origin};
+use crate::registry::Registry;
 use crate::runtime::{Engine, Runtime};
 
 /// How many runs are taken up at the same time.
@@ -223,7 +224,7 @@ impl Runtime {
         by: Option<String>,
     ) -> Result<(), RunError> {
         let engine = self.engine();
-        let undoing = undoing(engine, run).await?;
+        let undoing = undoing(&*engine.ledger, &engine.registry, run).await?;
         let mut of_run = undoing.done.iter().map(|done| &done.report);
         if !of_run.any(|part| part.call_id == call_id && part.state == PartState::Unknown) {
             return Err(RunError::NotInDoubt(call_id));
@@ -242,7 +243,7 @@ impl Runtime {
     /// pending, and resuming it goes on.
     pub async fn undo_run(&self, run: CallId, caller: Arc<Caller>) -> Result<Outcome, RunError> {
         let engine = self.engine();
-        let undoing = undoing(engine, run).await?;
+        let undoing = undoing(&*engine.ledger, &engine.registry, run).await?;
         if let Some(open) = open_undo(&*engine.ledger, run).await? {
             // One that was cut short or waits goes on; nothing is undone twice.
             return match open.holder {
@@ -295,8 +296,8 @@ async fn open_undo(ledger: &dyn Ledger, run: CallId) -> Result<Option<OpenRun>, 
     }
 }
 
-async fn undoing(engine: &Arc<Engine>, run: CallId) -> Result<Undoing, RunError> {
-    let entries = engine.ledger.history(run).await?;
+async fn undoing(ledger: &dyn Ledger, registry: &Registry, run: CallId) -> Result<Undoing, RunError> {
+    let entries = ledger.history(run).await?;
     let leaves_more = |entry: &&Entry| {
         matches!(entry, Entry::Step(step) if matches!(step.kind,
             StepKind::UndoFailed { .. }
@@ -318,11 +319,11 @@ async fn undoing(engine: &Arc<Engine>, run: CallId) -> Result<Undoing, RunError>
     if root.finished.is_none() {
         return Err(RunError::Open(run));
     }
-    let composed = engine.registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
+    let composed = registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
     let done = history
         .ended()
         .filter(|(call_id, _)| *call_id != run || !composed)
-        .filter_map(|(call_id, earlier)| done_before(&engine.registry, run, call_id, earlier))
+        .filter_map(|(call_id, earlier)| done_before(registry, run, call_id, earlier))
         .map(Done::once_more)
         .collect();
     Ok(Undoing { run, done, failures, started })
@@ -429,7 +430,7 @@ async fn go_on_with(
         Some(Earlier { started: None, .. }) | None => return Err(RunError::NotFound(run)),
     };
     let undoing = match started.facts.undo_of {
-        Some(undone) => Some(undoing(engine, undone).await?),
+        Some(undone) => Some(undoing(&*engine.ledger, &engine.registry, undone).await?),
         None => None,
     };
     // Whoever cancels wants an end now: what is not known then is listed.

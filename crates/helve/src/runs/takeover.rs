@@ -16,6 +16,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::recover::{Recovered, RunError, TakenUp, resume_left};
+use crate::registry::Registry;
 use crate::runtime::{Engine, Runtime};
 
 /// How many runs are taken up at the same time.
@@ -191,7 +192,7 @@ async fn find_left(ledger: &dyn Ledger) -> Result<Vec<(CallId, bool)>, JournalEr
 /// Takes one over. It has a place for a moment, and goes on without it where that is not enough.
 async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn(&Recovered)) {
     let place = Arc::clone(&engine.runs.takeover.places).acquire_owned().await;
-    if !has_tool(&engine, run).await {
+    if !has_tool(&*engine.ledger, &engine.registry, run).await {
         tracing::debug!(%run, "a run was cut short whose tool is not here");
         return engine.runs.takeover.is_absent(run);
     }
@@ -221,11 +222,11 @@ async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn
 
 /// Whether this process knows the tool that a run began with. One that cannot be read is taken up, so that
 /// somebody learns of it.
-async fn has_tool(engine: &Engine, run: CallId) -> bool {
-    let entries = engine.ledger.history(run).await.unwrap_or_default();
+async fn has_tool(ledger: &dyn Ledger, registry: &Registry, run: CallId) -> bool {
+    let entries = ledger.history(run).await.unwrap_or_default();
     let started = entries.iter().find_map(|entry| match entry {
         Entry::Started(started) if started.facts.call_id == run => Some(started),
         Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
     });
-    started.is_none_or(|started| engine.registry.tool(&started.facts.tool).is_some())
+    started.is_none_or(|started| registry.tool(&started.facts.tool).is_some())
 }
