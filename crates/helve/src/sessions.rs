@@ -180,6 +180,11 @@ impl Sessions {
         Self { known: KnownSessions::default(), labels, ledger, clock }
     }
 
+    /// The same, where labels are kept for a caller.
+    pub(crate) fn where_labelled(&self, caller: &Caller) -> Option<&Self> {
+        self.labels.holds_for(caller).then_some(self)
+    }
+
     /// How sessions are labelled.
     pub(crate) fn labels(&self) -> &LabelSettings {
         &self.labels

@@ -105,6 +105,7 @@ fn authorize(
     record.authorized(authorize::authorize(settings, policy, resolved, record.subject.origin()))
 }
 
+/// The way of a call, from its name to its result.
 async fn stages(
     engine: &Arc<Engine>,
     call: Box<Call>,
@@ -180,8 +181,10 @@ async fn known_before(
 ) -> Result<Status, ToolError> {
     record.work.set_replay(known.call_id);
     let is_over = !matches!(known.status, Status::Pending(_));
-    if is_over && engine.settings.labels.holds_for(record.subject.caller()) {
-        labels::enter_run(&engine.judges.sessions, &engine.registry, known.call_id, &record.subject).await?;
+    if let Some(sessions) = engine.judges.sessions.where_labelled(record.subject.caller())
+        && is_over
+    {
+        labels::enter_run(sessions, &engine.registry, known.call_id, &record.subject).await?;
     }
     match known.status {
         Status::Failed(error) => Err(error),
@@ -199,46 +202,45 @@ async fn perform(
     if permitted.tool().tells_reads().is_some() {
         Box::pin(labels::find_out(&engine.settings, &permitted, &mut record.work)).await;
     }
+    let labelled = engine.judges.sessions.where_labelled(record.subject.caller());
     // Rare and large, so on the heap, as are conditions and effects.
-    let labelling = engine.settings.labels.holds_for(record.subject.caller());
-    let sessions = labelling.then_some(&engine.judges.sessions);
-    if let Some(sessions) = sessions {
+    if let Some(sessions) = labelled {
         Box::pin(labels::enter(sessions, &record.subject, record.gate.ballot.votes(), record.work.reads()))
             .await?;
     }
 
     record.enter(Stage::Execute);
     let executed = execute::execute(engine, permitted, record).await;
-    if let Some(sessions) = sessions {
+    if let Some(sessions) = labelled {
         Box::pin(labels::executed(sessions, &executed, record)).await?;
     }
     let (answer, doing) = match executed? {
         Executed::Answered(answer, doing) => (answer, doing),
         Executed::Replayed(status) => return Ok(status),
     };
-    let answered = answer.result.is_ok();
+    let has_answered = answer.result.is_ok();
 
     record.enter(Stage::CheckOutput);
     let checked = check_output::check(&engine.settings, answer, record);
-    if let Some(sessions) = sessions {
+    if let Some(sessions) = labelled {
         let (subject, work) = (&record.subject, &record.work);
         Box::pin(labels::leave(sessions, checked.as_ref(), subject, &record.result, work.reads())).await?;
     }
 
-    let Some(doing) = doing else { return checked };
-    if !answered {
-        effects::failed(engine.registry.bus(), &doing, &checked, record);
-        return checked;
-    }
-    match checked {
-        Ok(status) => {
+    match (doing, checked) {
+        (Some(doing), Ok(status)) if has_answered => {
             record.enter(Stage::Effects);
             Box::pin(effects::apply(engine, doing, status, record)).await
         }
-        Err(error) => {
+        (Some(doing), Err(error)) if has_answered => {
             effects::keep_undescribed(engine.registry.bus(), doing, &error, record);
             Err(error)
         }
+        (Some(doing), checked) => {
+            effects::failed(engine.registry.bus(), &doing, &checked, record);
+            checked
+        }
+        (None, checked) => checked,
     }
 }
 
