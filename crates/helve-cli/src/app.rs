@@ -1,9 +1,10 @@
 //! What every command has at hand: the terminal and the configuration.
 
+use helve_host::Remark;
+use helve_host::config::{Inputs, Loaded, ProjectFile, load};
+
 use crate::args::Global;
-use crate::config::{Inputs, Loaded, ProjectFile, load};
 use crate::failure::Failure;
-use crate::remark::Remark;
 use crate::ui::{Ui, escape};
 
 /// What every command has at hand.

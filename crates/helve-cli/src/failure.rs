@@ -3,6 +3,7 @@
 
 use std::fmt;
 
+use helve_host::{HostError, HostErrorKind};
 use serde::Serialize;
 
 use crate::exit::Exit;
@@ -67,6 +68,18 @@ impl Failure {
         }
         causes.dedup();
         self.details(causes)
+    }
+}
+
+impl From<HostError> for Failure {
+    fn from(error: HostError) -> Self {
+        let exit = match error.kind {
+            HostErrorKind::Usage => Exit::Usage,
+            HostErrorKind::Failed => Exit::Failed,
+            HostErrorKind::Denied => Exit::Denied,
+        };
+        let details = error.lines().to_vec();
+        Self { exit, message: error.message, details, hints: error.hints }
     }
 }
 

@@ -1,22 +1,20 @@
-//! The `helve` binary: configuration, wiring, commands. It holds no logic of its own.
+//! The `helve` binary: commands and what they print. `helve-host` makes a running Helve of the configuration.
 
 mod args;
 mod exit;
 
 mod app;
+mod blocking;
 mod checks;
 mod commands;
-mod config;
 mod failure;
-mod remark;
-mod running;
-mod suggest;
 mod ui;
 mod usage;
-mod wire;
 
 use std::io;
 use std::process::ExitCode;
+
+use helve_host::HostError;
 
 use crate::app::App;
 use crate::args::{Cli, Command, Global};
@@ -92,8 +90,9 @@ fn report(error: &anyhow::Error, ui: &mut Ui) -> Exit {
     if error.chain().any(|cause| cause.downcast_ref().is_some_and(broken_pipe)) {
         return Exit::Done;
     }
-    let failure = match error.downcast_ref::<Failure>() {
-        Some(failure) => failure.clone(),
+    let of_host = || error.downcast_ref::<HostError>().cloned().map(Failure::from);
+    let failure = match error.downcast_ref::<Failure>().cloned().or_else(of_host) {
+        Some(failure) => failure,
         None => {
             let causes = error.chain().skip(1).map(ToString::to_string);
             Failure::failed(error.to_string()).details(causes)

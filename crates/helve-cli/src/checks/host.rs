@@ -1,12 +1,12 @@
 //! Probes of the machine.
 
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_store::Glance;
 use jiff::{SignedDuration, Timestamp};
 
 use super::Check;
-use crate::config::Loaded;
 use crate::ui::count;
-use crate::wire;
 
 pub(super) fn system() -> Check {
     let cores = std::thread::available_parallelism().map_or(1, std::num::NonZero::get);

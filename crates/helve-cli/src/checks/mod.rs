@@ -8,14 +8,14 @@ pub(crate) mod sandbox;
 mod store;
 mod tools;
 
+use helve_host::Remark;
+use helve_host::config::origin::short;
+use helve_host::config::{Loaded, load};
+use helve_host::running;
 use serde::Serialize;
 
 use crate::app::App;
-use crate::config::origin::short;
-use crate::config::{Loaded, load};
 use crate::failure::Failure;
-use crate::remark::Remark;
-use crate::running;
 use crate::ui::table::{Cell, Tone};
 
 /// What a probe found.
@@ -77,7 +77,8 @@ impl Check {
         Self::warning(name, &remark.found, &remark.fix)
     }
 
-    fn from_failure(name: &'static str, failure: &Failure) -> Self {
+    fn from_failure(name: &'static str, failure: impl Into<Failure>) -> Self {
+        let failure = failure.into();
         let found = std::iter::once(&failure.message).chain(&failure.details).map(String::as_str);
         Self {
             name,
@@ -105,8 +106,8 @@ pub(crate) fn all(app: &App<'_>, purpose: Purpose) -> Vec<Check> {
     let mut checks = vec![host::system()];
     let loaded = match load(&app.inputs) {
         Ok(loaded) => loaded,
-        Err(failure) => {
-            checks.push(Check::from_failure("configuration", &failure));
+        Err(error) => {
+            checks.push(Check::from_failure("configuration", error));
             return checks;
         }
     };

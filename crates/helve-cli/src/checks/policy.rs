@@ -1,11 +1,11 @@
 //! Whether the policies can be used.
 
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_policy::Severity;
 
 use super::Check;
-use crate::config::Loaded;
 use crate::ui::count;
-use crate::wire;
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let Ok(registry) = wire::registry(loaded) else { return Vec::new() };

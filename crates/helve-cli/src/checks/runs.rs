@@ -2,13 +2,14 @@
 
 use helve::ports::{Approvals as _, Holder};
 use helve::{ApprovalQuery, ApprovalState};
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_store::{Glance, Store};
 
 use super::{Check, Purpose};
+use crate::blocking::block_on;
 use crate::commands::runs::open_runs;
-use crate::config::Loaded;
 use crate::ui::count;
-use crate::wire;
 
 /// Nothing where every run has ended or is running.
 pub(super) fn checks(loaded: &Loaded, purpose: Purpose) -> Vec<Check> {
@@ -62,7 +63,7 @@ fn pending(store: &Store) -> Option<u64> {
     const COUNT_MAX: usize = 1_000;
     let mut query = ApprovalQuery::pending();
     query.limit = COUNT_MAX;
-    let pending = wire::block_on(async { Ok(store.approvals(query).await?) }).ok()?;
+    let pending = block_on(async { Ok(store.approvals(query).await?) }).ok()?;
     let now = jiff::Timestamp::now();
     Some(pending.iter().filter(|one| one.state_at(now) == ApprovalState::Pending).count() as u64)
 }
@@ -70,6 +71,6 @@ fn pending(store: &Store) -> Option<u64> {
 fn open(loaded: &Loaded) -> Option<(Store, Vec<Holder>)> {
     wire::open_audit(loaded).ok()?.ok()?;
     let store = wire::open_store(loaded).ok()?;
-    let open = wire::block_on(async { Ok(open_runs(&store).await?) }).ok()?;
+    let open = block_on(async { Ok(open_runs(&store).await?) }).ok()?;
     Some((store, open.into_iter().map(|open| open.holder).collect()))
 }

@@ -1,17 +1,18 @@
 //! What programs can be kept from on this machine, found out by trying.
 
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_sandbox::{Guard, Level, Probed};
 
 use super::Check;
-use crate::config::Loaded;
+use crate::blocking::block_on;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
-use crate::wire;
 
 /// Tries everything that a box is to enforce.
 pub(crate) fn probe(loaded: &Loaded) -> (Check, Option<Probed>) {
     let sandbox = wire::sandbox(loaded);
-    match wire::block_on(async { Ok(sandbox.probe().await) }) {
+    match block_on(async { Ok(sandbox.probe().await) }) {
         Ok(Ok(probed)) => (judge(&probed), Some(probed)),
         Ok(Err(error)) => (Check::broken("sandbox", error.reason, FIX), None),
         Err(error) => (Check::broken("sandbox", error.to_string(), FIX), None),

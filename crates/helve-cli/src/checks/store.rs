@@ -5,13 +5,13 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
+use helve_host::config::Loaded;
+use helve_host::config::origin::short;
+use helve_host::wire;
 use helve_store::{Glance, Quarantine};
 
 use super::Check;
-use crate::config::Loaded;
-use crate::config::origin::short;
 use crate::failure::Failure;
-use crate::wire;
 
 const LOCAL_DISK: &str = "put the journal on a local disk: `journal.path`";
 
@@ -19,7 +19,7 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let path = &loaded.journal_path;
     let opened = open(loaded);
     let writable = opened.is_ok();
-    let mut checks = vec![opened.unwrap_or_else(|failure| Check::from_failure("journal", &failure))];
+    let mut checks = vec![opened.unwrap_or_else(|failure| Check::from_failure("journal", failure))];
     // Without a folder there is nothing to measure, and the check above says so.
     if let Some(folder) = path.parent().filter(|_| writable) {
         checks.push(durability(folder));
@@ -32,7 +32,7 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
 /// The same by looking alone: nothing is opened for writing, and nothing is made.
 pub(super) fn look(loaded: &Loaded) -> (Vec<Check>, Option<Glance>) {
     let path = &loaded.journal_path;
-    let glance = wire::refuse_brought(loaded).and_then(|()| {
+    let glance = wire::refuse_brought(loaded).map_err(Failure::from).and_then(|()| {
         Glance::at(path).map_err(|error| {
             Failure::failed("the journal cannot be used, and without a record no tool runs").because(&error)
         })
@@ -40,7 +40,7 @@ pub(super) fn look(loaded: &Loaded) -> (Vec<Check>, Option<Glance>) {
     let (check, glance) = match glance {
         Ok(None) => (Check::good("journal", format!("{} is made at the first use", short(path))), None),
         Ok(Some(glance)) => (of_glance(loaded, &glance), Some(glance)),
-        Err(failure) => (Check::from_failure("journal", &failure), None),
+        Err(failure) => (Check::from_failure("journal", failure), None),
     };
     let mut checks = vec![check];
     // The nearest folder that is there tells what the disk is like.

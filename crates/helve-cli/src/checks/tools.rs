@@ -3,19 +3,19 @@
 use helve::ports::Integrations;
 use helve::sessions::Unlabelled;
 use helve::{Caller, Filter, Layer, Registry};
+use helve_host::Remark;
+use helve_host::config::Loaded;
+use helve_host::wire::{self, Connected, Tools};
 use helve_mcp::config::ServerConfig;
 use helve_mcp::counted::Standing;
 
 use super::Check;
-use crate::config::Loaded;
-use crate::remark::Remark;
 use crate::ui::count as noun;
-use crate::wire::{self, Connected, Tools};
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let Tools { registry, remarks, broken } = match wire::tools(loaded) {
         Ok(tools) => tools,
-        Err(failure) => return vec![Check::from_failure("tools", &failure)],
+        Err(failure) => return vec![Check::from_failure("tools", failure)],
     };
     let mut checks = vec![count(&registry)];
     checks.extend(broken.iter().map(|one| Check::set_aside("tools", &one.remark())));
@@ -110,7 +110,7 @@ fn servers(loaded: &Loaded) -> Option<Check> {
 fn trust(loaded: &Loaded) -> Option<Check> {
     let waiting = match wire::trust::waiting(loaded) {
         Ok(waiting) => waiting,
-        Err(failure) => return Some(Check::from_failure("trust", &failure)),
+        Err(failure) => return Some(Check::from_failure("trust", failure)),
     };
     let named: Vec<_> = waiting
         .iter()

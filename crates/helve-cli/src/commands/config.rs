@@ -1,10 +1,10 @@
 //! `helve config`: what is set and where it came from, every key there is, the schema.
 
+use helve_host::config::{Origin, find, keys, origin, schema};
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::config::{Origin, find, keys, origin, schema};
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape, json as json_text};

@@ -15,7 +15,7 @@ pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut checks = checks::all(app, Purpose::Try);
     // Without a configuration nothing more can be tried.
     let mut probed = None;
-    if let Ok(loaded) = crate::config::load(&app.inputs) {
+    if let Ok(loaded) = helve_host::config::load(&app.inputs) {
         let (check, found) = checks::sandbox::probe(&loaded);
         checks.push(check);
         probed = found;

@@ -10,15 +10,17 @@ use helve::hooks::Fired;
 use helve::json::{JsonLimits, parse};
 use helve::ports::Ledger;
 use helve::{Caller, VolatileLedger};
+use helve_host::wire;
+use helve_host::wire::mcp::Which;
 use serde_json::{Value, json};
 
 use super::caller::local;
 use crate::app::App;
+use crate::blocking::block_on;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
-use crate::wire::mcp::{self, Which};
 
 /// How long hooks that nobody waits for have, once the answer is out, before the process ends. Whoever
 /// started it waits for that end.
@@ -59,7 +61,7 @@ pub(crate) struct Args {
 /// The event of this name. One that Helve does not know may be an agent's own, or mistyped.
 pub(super) fn read_event(name: &str, app: &mut App<'_>) -> anyhow::Result<HookEvent> {
     let event: HookEvent = name.parse().map_err(|error| Failure::usage(format!("{error}")))?;
-    if let Some(meant) = crate::config::hooks::meant(&event) {
+    if let Some(meant) = helve_host::config::hooks::meant(&event) {
         app.ui.note(format!("note: Helve knows no event `{event}`; did you mean `{meant}`?"))?;
     }
     Ok(event)
@@ -106,8 +108,8 @@ pub(super) fn fire(
 ) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = wire::registry(&loaded)?;
-    wire::block_on(async {
-        let attached = mcp::attach(&loaded, &registry, Which::OfHooks, app).await?;
+    block_on(async {
+        let attached = servers::attach(&loaded, &registry, Which::OfHooks, app).await?;
         // Whoever runs this command runs Helve, so the event itself leaves no record; a tool that a
         // hook calls does.
         let store = match wire::hooks::tools_called(&loaded).is_empty() {

@@ -4,15 +4,15 @@ use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
 use std::path::Path;
 
+use helve_host::config::find::{self, FILE_NAME};
+use helve_host::config::load;
+use helve_host::config::origin::short;
+use helve_host::wire;
 use serde_json::json;
 
 use crate::app::App;
-use crate::config::find::{self, FILE_NAME};
-use crate::config::load;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 /// What is written. A test reads it back with every comment taken away.
 const TEMPLATE: &str = include_str!("init.toml");

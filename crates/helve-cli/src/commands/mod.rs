@@ -15,11 +15,13 @@ pub(crate) mod sandbox;
 pub(crate) mod tools;
 
 mod caller;
+mod file;
 mod interrupt;
 mod outcome;
 mod person;
 pub(crate) mod progress;
 mod serve;
+mod servers;
 mod stopping;
 mod takeover;
 mod when;

@@ -4,16 +4,17 @@ use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use helve_host::wire;
 use helve_sandbox::{Attendance, End, Finished, Job, Level, Limits, Policy, RunningBox, Stream};
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::interrupt::until_interrupt;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
 
 /// Programs in boxes.
 #[derive(Debug, clap::Subcommand)]
@@ -85,7 +86,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let min_level = args.min_level.unwrap_or(loaded.config.sandbox.min_level);
     let job = job(args, limits.clone(), min_level, app)?;
     let live = !app.ui.is_json();
-    let finished = wire::block_on(async {
+    let finished = block_on(async {
         let mut running = sandbox.start(job).await.map_err(|error| {
             Failure::usage(error.to_string()).hint("`helve doctor` shows what this machine can confine")
         })?;

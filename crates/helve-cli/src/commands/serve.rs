@@ -15,6 +15,11 @@ use std::time::Duration;
 use anyhow::Context as _;
 use helve::identity::KeyText;
 use helve::{Access, Caller, Filter, Runtime};
+use helve_host::config::Loaded;
+use helve_host::running::{self, Following, Note, Place};
+use helve_host::wire;
+use helve_host::wire::mcp;
+use helve_host::wire::records::AuditRecords;
 use helve_mcp::server::random_id;
 use helve_server::records::Records;
 use helve_server::{BindError, Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
@@ -26,20 +31,16 @@ use url::Url;
 use self::follow::{Follower, InForce, Seen};
 use self::upstream::Upstream;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::keys::new_code;
 use crate::commands::stopping::Stopping;
 use crate::commands::takeover::keep_taking_over;
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::running::{self, Following, Note, Place};
 use crate::ui::Table;
 use crate::ui::escape;
 use crate::ui::table::{Cell, Tone};
-use crate::wire;
-use crate::wire::mcp;
-use crate::wire::records::AuditRecords;
 
 /// Where `helve up` listens unless told otherwise.
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
@@ -93,7 +94,7 @@ pub(crate) fn http(
         Some(file) => own_token(&file)?,
         None => own_token(&loaded.journal_path.with_file_name("token"))?,
     };
-    wire::block_on(async {
+    block_on(async {
         let tokens = Tokens::read(&token_file).await.map_err(|error| {
             Failure::usage(format!("{} cannot be used", token_file.display())).because(&error)
         })?;
@@ -210,7 +211,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     for entry in unmatched(&caller, &runtime, &loaded) {
         app.ui.note(format!("note: `--allow {entry}` fits no tool; `helve tools list` shows their names"))?;
     }
-    wire::block_on(async {
+    block_on(async {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let hooked = runtime.clone();
         let server = upstream.served(runtime);

@@ -5,17 +5,17 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use helve::Filter;
+use helve_host::config::load;
+use helve_host::wire;
 use helve_store::Glance;
 use serde_json::json;
 
 use crate::app::App;
 use crate::checks::{self, Check, Purpose, State};
 use crate::commands::serve;
-use crate::config::load;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:

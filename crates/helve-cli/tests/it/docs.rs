@@ -7,7 +7,7 @@ use crate::home::Home;
 const INTRODUCTION: &str = "\
 # Configuration
 
-<!-- Made from the doc comments in crates/helve-cli/src/config/types.rs. Do not edit:
+<!-- Made from the doc comments in crates/helve-host/src/config/types.rs. Do not edit:
      HELVE_UPDATE_DOCS=1 cargo test -p helve-cli docs -->
 
 Helve works without a file. Where there is one, it is called `helve.toml`, and everything in it is

@@ -224,6 +224,21 @@ fn writes(pid: u32) -> bool {
     })
 }
 
+/// Suspends a process, and waits until none of its threads runs any more: the signal comes before its effect.
+#[cfg(target_os = "linux")]
+fn suspend(child: &Child) {
+    signal(child, Signal::STOP);
+    let has_stopped =
+        |stat: String| stat.rsplit_once(") ").is_some_and(|(_, state)| state.starts_with(['T', 'Z', 'X']));
+    until("all its threads have stopped", || {
+        let threads = std::fs::read_dir(format!("/proc/{}/task", child.id())).unwrap();
+        // A thread that ends meanwhile has no state.
+        threads
+            .flatten()
+            .all(|thread| std::fs::read_to_string(thread.path().join("stat")).ok().is_none_or(has_stopped))
+    });
+}
+
 #[cfg(target_os = "linux")]
 #[test]
 fn a_process_suspended_in_the_middle_of_a_write_is_named_and_blocks_nobody_for_ever() {
@@ -243,9 +258,12 @@ fn a_process_suspended_in_the_middle_of_a_write_is_named_and_blocks_nobody_for_e
         .collect();
     until("it is caught in a write", || {
         for _ in 0..200 {
-            signal(&writer.child, Signal::STOP);
+            // Worth suspending only where it writes; what counts is whether it still does when it has stopped.
             if writes(writer.child.id()) {
-                return true;
+                suspend(&writer.child);
+                if writes(writer.child.id()) {
+                    return true;
+                }
             }
             signal(&writer.child, Signal::CONT);
             std::thread::sleep(Duration::from_micros(700));
@@ -281,10 +299,7 @@ fn a_process_suspended_in_the_middle_of_a_write_is_named_and_blocks_nobody_for_e
     assert_eq!(home.json(&["audit", "verify"])["sound"], json!(true));
 
     // The same where it is ended instead.
-    let writer = {
-        signal(&writer.child, Signal::STOP);
-        writer
-    };
+    suspend(&writer.child);
     writer.kill();
     assert_eq!(deed().0, 200);
 }

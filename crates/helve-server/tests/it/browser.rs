@@ -13,6 +13,10 @@ use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 const SCRIPT: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null 2>&1"#;
 const PATIENCE: Duration = Duration::from_secs(30);
 
+fn evaluation(expression: &str) -> Value {
+    json!({ "expression": expression, "awaitPromise": true, "returnByValue": true })
+}
+
 /// A browser with one page.
 pub(crate) struct Browser {
     _child: Child,
@@ -63,8 +67,13 @@ impl Browser {
         browser
     }
 
-    /// Sends a command; its answer.
+    /// Sends a command that has to succeed; its answer.
     pub(crate) async fn tell(&mut self, method: &str, params: Value) -> Value {
+        self.ask(method, params).await.unwrap_or_else(|error| panic!("{method}: {error}"))
+    }
+
+    /// Sends a command; its answer, or why there is none.
+    async fn ask(&mut self, method: &str, params: Value) -> Result<Value, Value> {
         self.last_id += 1;
         let mut message = json!({ "id": self.last_id, "method": method, "params": params });
         if let Some(session) = &self.session {
@@ -80,8 +89,10 @@ impl Browser {
                 assert_eq!(bytes.pop(), Some(0), "the browser has ended");
                 let message: Value = serde_json::from_slice(&bytes).unwrap();
                 if message["id"] == json!(self.last_id) {
-                    assert!(message["error"].is_null(), "{method}: {message}");
-                    return message["result"].clone();
+                    return match &message["error"] {
+                        Value::Null => Ok(message["result"].clone()),
+                        error => Err(error.clone()),
+                    };
                 }
                 let said = &message["params"];
                 match message["method"].as_str() {
@@ -118,18 +129,18 @@ impl Browser {
 
     /// What an expression is.
     pub(crate) async fn eval(&mut self, expression: &str) -> Value {
-        let params = json!({ "expression": expression, "awaitPromise": true, "returnByValue": true });
-        let said = self.tell("Runtime.evaluate", params).await;
-        said["result"]["value"].clone()
+        self.tell("Runtime.evaluate", evaluation(expression)).await["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true. Pages that are still coming throw, which is not yet true.
+    /// Waits until an expression is true. Pages that are still coming throw, which is not yet true; nor is it true
+    /// where the page goes away while it is asked, which the browser calls an error.
     pub(crate) async fn until(&mut self, expression: &str) {
         let until = tokio::time::Instant::now() + PATIENCE;
-        while self
-            .eval(&format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()"))
+        let asked = format!("(() => {{ try {{ return !!({expression}) }} catch {{ return false }} }})()");
+        while !self
+            .ask("Runtime.evaluate", evaluation(&asked))
             .await
-            != json!(true)
+            .is_ok_and(|said| said["result"]["value"] == json!(true))
         {
             if tokio::time::Instant::now() > until {
                 let page = self.eval("location.href + '\\n' + document.body.innerText").await;

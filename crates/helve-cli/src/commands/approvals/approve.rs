@@ -6,15 +6,17 @@ use std::time::Duration;
 use helve::Approval;
 use helve::approval::Same;
 use helve::approvals::{Decision, Remember};
+use helve_host::wire;
+use helve_host::wire::mcp::Which;
 use serde_json::Value;
 
 use super::{Desk, decider, failure, missing};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::memory::span;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
-use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -100,12 +102,12 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         (Err(_), None) => helve::Registry::default(),
     };
     let desk = Desk::with(&loaded, registry.clone())?.ok_or_else(|| missing(&loaded))?;
-    let approved = wire::block_on(async {
+    let approved = block_on(async {
         let asked = desk.find(&args.id).await?;
         if args.edit.is_none() {
             return Ok(desk.runtime.approvals().decide(asked.id, decision, &decider).await);
         }
-        let attached = mcp::attach(&loaded, &registry, Which::With(&asked.tool), app).await?;
+        let attached = servers::attach(&loaded, &registry, Which::With(&asked.tool), app).await?;
         let decided = desk.runtime.approvals().decide(asked.id, decision, &decider).await;
         attached.close().await;
         Ok(decided)

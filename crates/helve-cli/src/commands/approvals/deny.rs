@@ -4,8 +4,8 @@ use helve::approvals::Decision;
 
 use super::{Desk, decider, failure};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::exit::Exit;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -28,7 +28,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let decider = decider()?;
     let desk = Desk::needed(app)?;
-    let denied = wire::block_on(async {
+    let denied = block_on(async {
         let asked = desk.find(&args.id).await?;
         let decision = Decision::Deny { reason: args.reason };
         Ok(desk.runtime.approvals().decide(asked.id, decision, &decider).await)

@@ -6,11 +6,11 @@ use serde_json::Value;
 
 use super::{Desk, who};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         // Nothing was ever recorded, which is an answer too.
         None => Vec::new(),
         Some(desk) => {
-            let found = wire::block_on(async { Ok(desk.runtime.approvals().list(args.query()).await?) })?;
+            let found = block_on(async { Ok(desk.runtime.approvals().list(args.query()).await?) })?;
             desk.store.close()?;
             found
         }

@@ -15,14 +15,14 @@ use std::sync::Arc;
 
 use helve::approvals::{DecideError, Decider, Vouch};
 use helve::{Approval, ApprovalId, ApprovalQuery, Registry, Runtime};
+use helve_host::config::Loaded;
+use helve_host::config::origin::short;
+use helve_host::wire;
 use helve_store::{Store, StoreError};
 
 use crate::app::App;
-use crate::config::Loaded;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 /// See and decide what calls ask.
 #[derive(Debug, clap::Subcommand)]

@@ -6,12 +6,12 @@ use jiff::{Timestamp, Zoned};
 
 use super::{Desk, decider};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -39,7 +39,7 @@ pub(crate) fn list(args: &ListArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut found = match Desk::open(app)? {
         None => Vec::new(),
         Some(desk) => {
-            let found = wire::block_on(async { Ok(desk.runtime.approvals().rules(LOOK_MAX).await?) })?;
+            let found = block_on(async { Ok(desk.runtime.approvals().rules(LOOK_MAX).await?) })?;
             desk.store.close()?;
             found
         }
@@ -62,7 +62,7 @@ pub(crate) fn list(args: &ListArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
 pub(crate) fn revoke(args: &RevokeArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let decider = decider()?;
     let desk = Desk::needed(app)?;
-    let revoked = wire::block_on(async { Ok(desk.runtime.approvals().revoke(args.id, &decider).await?) })?;
+    let revoked = block_on(async { Ok(desk.runtime.approvals().revoke(args.id, &decider).await?) })?;
     desk.store.close()?;
     let rule = revoked.ok_or_else(|| {
         Failure::usage(format!("there is no rule {}", args.id))

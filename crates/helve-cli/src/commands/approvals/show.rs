@@ -2,18 +2,19 @@
 
 use helve::record::RawJson;
 use helve::{Approval, ApprovalState};
+use helve_host::wire;
 use helve_store::{AuditQuery, CallRecord};
 use serde_json::Value;
 
 use super::list::state_cell;
 use super::{Desk, who};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::audit::status_cell;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json};
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let desk = Desk::needed(app)?;
-    let approval = wire::block_on(desk.find(&args.id))?;
+    let approval = block_on(desk.find(&args.id))?;
     desk.store.close()?;
     if app.ui.is_json() {
         app.ui.json(&approval)?;

@@ -5,10 +5,10 @@ use jiff::Zoned;
 
 use super::{Desk, who};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::{Ui, escape, json};
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -20,7 +20,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let desk = Desk::needed(app)?;
-    wire::block_on(watch(args, &desk, app.ui))?;
+    block_on(watch(args, &desk, app.ui))?;
     desk.store.close()?;
     Ok(Exit::Done)
 }

@@ -6,6 +6,9 @@ use std::sync::Arc;
 
 use helve::CallId;
 use helve::identity::Key;
+use helve_host::config::Loaded;
+use helve_host::config::origin::short;
+use helve_host::wire;
 use helve_store::{
     Audit, AuditQuery, Backup, CallRecord, CheckpointError, Concern, Quarantine, SigningKey, Store,
     StoreError, Trouble,
@@ -16,12 +19,9 @@ use serde_json::json;
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
-use crate::config::Loaded;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 For a journal of which entries are gone: an older copy was put back, a log was lost, or its `.head`

@@ -3,6 +3,7 @@
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::cost::{CostTotal, Spending, totals};
 use helve::limit::CountBy;
+use helve_host::wire;
 use helve_store::StoreError;
 use jiff::Timestamp;
 
@@ -11,7 +12,6 @@ use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -4,13 +4,13 @@ use std::fs::File;
 use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
+use helve_host::config::origin::short;
 use helve_store::StoreError;
 use jiff::Timestamp;
 use serde_json::json;
 
 use crate::app::App;
 use crate::commands::when;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::json::HarmlessLines;

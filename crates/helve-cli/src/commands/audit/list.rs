@@ -2,6 +2,8 @@
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::{CallId, ErrorCode, Risk, Stance};
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_store::{AuditQuery, CallRecord, CallStatus, StoreError};
 use jiff::{Timestamp, Zoned};
 
@@ -10,11 +12,9 @@ use crate::app::App;
 use crate::commands::mcp::show::quoted;
 use crate::commands::runs::words;
 use crate::commands::when;
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Columns, Tone, Yield};
 use crate::ui::{Table, Ui, escape};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:

@@ -8,16 +8,16 @@ mod list;
 mod show;
 mod verify;
 
+use helve_host::config::origin::short;
+use helve_host::wire;
 pub(crate) use list::status_cell;
 pub(crate) use show::caller;
 
 use helve_store::{Audit, StoreError};
 
 use crate::app::App;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 /// Read and verify the record of every call.
 #[derive(Debug, clap::Subcommand)]

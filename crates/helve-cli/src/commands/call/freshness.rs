@@ -1,13 +1,13 @@
 //! How old the office's index is. A server keeps it up to date; a single call finds what the last sync brought.
 
 use helve::{Caller, Tool};
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_office::connect::LOCAL;
 use helve_store::office::AccountRow;
 use jiff::{SignedDuration, Timestamp};
 
 use crate::commands::office::accounts::age;
-use crate::config::Loaded;
-use crate::wire;
 
 /// From what age on it is worth a word.
 const OLD: SignedDuration = SignedDuration::from_hours(1);

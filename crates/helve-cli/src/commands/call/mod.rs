@@ -9,20 +9,22 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use helve::{Advice, AdvisedAction, Call, Caller, Outcome, Registry, Runtime, Source};
+use helve_host::config::Loaded;
+use helve_host::wire::mcp::{Attached, Which};
+use helve_host::wire::{self, Tools};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use self::arguments::Unread;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::hook::BACKGROUND_WAIT;
 use crate::commands::outcome::{self, Show};
 use crate::commands::person::Person;
+use crate::commands::servers;
 use crate::commands::{interrupt, progress};
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::Ui;
-use crate::wire::mcp::{self, Attached, Which};
-use crate::wire::{self, Tools};
 
 const AFTER_HELP: &str = "\
 Arguments:
@@ -121,11 +123,11 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     if let Some(one) = broken.iter().find(|one| is_person && one.has(&args.name)) {
         app.note(&[one.remark()]);
     }
-    wire::block_on(async {
+    block_on(async {
         // Only servers that the call may need are started.
         let calls_others = args.arguments.iter().any(|word| may_call_tools(word));
         let which = if calls_others { Which::ForCode(&args.name) } else { Which::With(&args.name) };
-        let attached = mcp::attach(&loaded, &registry, which, app).await?;
+        let attached = servers::attach(&loaded, &registry, which, app).await?;
         let done = call(args, &loaded, registry, &attached, app).await;
         attached.close().await;
         done

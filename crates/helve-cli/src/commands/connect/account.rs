@@ -1,5 +1,7 @@
 //! What every account has: a name, a person, an owner; and how it is kept.
 
+use helve_host::wire;
+use helve_host::wire::office::OfficeSecrets;
 use helve_office::Office;
 use helve_office::connect::{AccountSettings, LOCAL, SecretPlace};
 use helve_office::text::{Address, Mailbox};
@@ -15,8 +17,6 @@ use crate::commands::office::unusable;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
-use crate::wire::office::OfficeSecrets;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -127,7 +127,7 @@ impl NewAccount {
             if old.is_some_and(|old| old.auth() == settings.auth()) {
                 return Ok(None);
             }
-            return Ok(secrets.forget_all_of(&self.id, &before.settings).await.err());
+            return Ok(secrets.forget_all_of(&self.id, &before.settings).await.err().map(Failure::from));
         }
         let row = AccountRow {
             id: self.id.clone(),

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_office::connect::discover_dav::{self, Service, What};
 use helve_office::connect::dns::Resolver;
 use helve_office::connect::presets::Preset;
@@ -15,12 +17,11 @@ use super::login::{For, LoginArgs, give_up};
 use super::secret::SecretArgs;
 use super::server_url::server_url;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::mcp::ask::{Answer, ask};
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 The server is found from the address, or named with --url. What it has beside, contacts beside calendars, is
@@ -53,7 +54,7 @@ pub(crate) fn run(args: Args, service: Service, app: &mut App<'_>) -> anyhow::Re
     let office = wire::office::office(&loaded)?;
     let secrets = wire::office::secrets(&loaded);
     let port: Arc<dyn Secrets> = Arc::new(secrets.clone());
-    wire::block_on(async {
+    block_on(async {
         let yes = args.account.yes;
         let account = args.account.resolve("dav", &office, app).await?;
         let urls = match named {

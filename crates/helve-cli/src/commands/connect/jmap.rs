@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use helve_host::wire;
 use helve_office::connect::{AccountSettings, Auth, JmapSettings, Secrets, web_settings};
 use helve_office::jmap::JmapAccount;
 use helve_office::web::{Login, PlainHttp, WebSettings};
@@ -12,9 +13,9 @@ use super::login::{For, LoginArgs, give_up};
 use super::secret::SecretArgs;
 use super::server_url::server_url;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -42,7 +43,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let office = wire::office::office(&loaded)?;
     let secrets = wire::office::secrets(&loaded);
     let port: Arc<dyn Secrets> = Arc::new(secrets.clone());
-    wire::block_on(async {
+    block_on(async {
         let account = args.account.resolve("jmap", &office, app).await?;
         let url = match named {
             Some(url) => well_known(url),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use helve_host::wire::office::OfficeSecrets;
 use helve_mcp::oauth::{Endpoints, LoginOptions};
 use helve_mcp::server::random_id;
 use helve_office::connect::presets::{OauthEndpoints, PRESETS};
@@ -16,7 +17,6 @@ use crate::commands::mcp::ask::somebody_is_there;
 use crate::commands::mcp::login::{open_browser, pasted};
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire::office::OfficeSecrets;
 
 /// As typed.
 #[derive(Debug, clap::Args)]

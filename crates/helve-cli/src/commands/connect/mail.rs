@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use helve_host::wire;
+use helve_host::wire::office::OfficeSecrets;
 use helve_office::connect::discover_mail::{self, Candidate, Found, Service};
 use helve_office::connect::dns::Resolver;
 use helve_office::connect::presets::Preset;
@@ -13,11 +15,10 @@ use super::account::{AccountArgs, NewAccount};
 use super::login::{For, LoginArgs, give_up};
 use super::secret::SecretArgs;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
-use crate::wire::office::OfficeSecrets;
 
 const AFTER_HELP: &str = "\
 Servers are found from the address: known providers, the domain's own records, usual names. The login is tried
@@ -69,7 +70,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let office = wire::office::office(&loaded)?;
     let secrets = wire::office::secrets(&loaded);
-    wire::block_on(async {
+    block_on(async {
         let yes = args.account.yes;
         let account = args.account.resolve("mail", &office, app).await?;
         let ca_file = args.ca_file.map(|file| std::path::absolute(&file).unwrap_or(file));

@@ -3,13 +3,13 @@
 use std::io::Read;
 use std::path::PathBuf;
 
+use helve_host::wire::office::{Keep, OfficeSecrets};
 use helve_office::connect::SecretPlace;
 use secrecy::{ExposeSecret, SecretString};
 
 use super::ask;
 use crate::app::App;
 use crate::failure::Failure;
-use crate::wire::office::{Keep, OfficeSecrets};
 
 /// Longest password.
 const BYTES_MAX: u64 = 64 << 10;
@@ -25,7 +25,28 @@ pub(super) struct SecretArgs {
     secret: Option<SecretPlace>,
     /// Where to keep a password that you give
     #[arg(long, value_enum, value_name = "WHERE", default_value = "auto", hide_possible_values = true)]
-    keep_in: Keep,
+    keep_in: KeepIn,
+}
+
+/// Where to keep a password, as typed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
+pub(super) enum KeepIn {
+    /// The system's keyring where there is one, else the encrypted file
+    Auto,
+    /// The system's keyring
+    Keyring,
+    /// Helve's encrypted file
+    File,
+}
+
+impl From<KeepIn> for Keep {
+    fn from(typed: KeepIn) -> Self {
+        match typed {
+            KeepIn::Auto => Self::Auto,
+            KeepIn::Keyring => Self::Keyring,
+            KeepIn::File => Self::File,
+        }
+    }
 }
 
 /// A reference to a secret, as typed.
@@ -61,8 +82,8 @@ impl SecretArgs {
     pub(super) fn resolve(self, question: &str, app: &mut App<'_>) -> Result<Secret, Failure> {
         match self.secret {
             Some(place) => Ok(Secret::At(place)),
-            None if self.password_stdin => Ok(Secret::Given(from_stdin()?, self.keep_in)),
-            None => Ok(Secret::Given(ask::hidden(question, app)?, self.keep_in)),
+            None if self.password_stdin => Ok(Secret::Given(from_stdin()?, self.keep_in.into())),
+            None => Ok(Secret::Given(ask::hidden(question, app)?, self.keep_in.into())),
         }
     }
 }
@@ -96,7 +117,7 @@ impl Secret {
     /// Keeps it. Where it lies then.
     pub(super) async fn keep(self, account: &str, secrets: &OfficeSecrets) -> Result<SecretPlace, Failure> {
         match self {
-            Self::Given(secret, keep) => secrets.keep(account, &secret, keep).await,
+            Self::Given(secret, keep) => Ok(secrets.keep(account, &secret, keep).await?),
             Self::At(place) => Ok(place),
         }
     }

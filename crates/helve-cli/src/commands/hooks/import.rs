@@ -3,22 +3,22 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use helve_host::config::document::read_text;
+use helve_host::config::origin::short;
+use helve_host::config::{Loaded, load};
+use helve_host::wire::hooks;
+use helve_host::wire::trust::{self, Store};
 use helve_mcp::trust::Verdict;
 use helve_tools::hooks::import::{Imported, Permissions, import};
 use serde_json::{Value, json};
 
 use super::{shown, write};
 use crate::app::App;
+use crate::commands::file;
 use crate::commands::mcp::ask::{Answer, ask};
-use crate::commands::mcp::file;
-use crate::config::document::read_text;
-use crate::config::origin::short;
-use crate::config::{Loaded, load};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire::hooks;
-use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
 Reads `.claude/settings.json` and `.claude/settings.local.json` of the project and `~/.claude/settings.json`,
@@ -175,7 +175,7 @@ fn take_over(
         Answer::Nobody => return Ok("waiting"),
     }
     let loaded = load(&app.inputs)?;
-    let here = |section: &&crate::config::HookSection, event: &str| section.event == event;
+    let here = |section: &&helve_host::config::HookSection, event: &str| section.event == event;
     let new = imported.groups.iter().filter(|(event, group)| {
         !loaded.hooks.iter().any(|section| here(&section, event.as_str()) && section.group == *group)
     });

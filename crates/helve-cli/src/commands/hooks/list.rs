@@ -1,15 +1,15 @@
 //! `helve hooks list`: every hook that is configured. Nothing is started.
 
 use helve::Layer;
+use helve_host::config::Loaded;
+use helve_host::wire::hooks;
 use helve_mcp::trust::Verdict;
 use serde_json::json;
 
 use crate::app::App;
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, escape};
-use crate::wire::hooks;
 
 pub(super) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
@@ -66,7 +66,7 @@ fn may_run(layer: Layer, verdict: &Verdict) -> (&'static str, Tone) {
 }
 
 fn documents(loaded: &Loaded, verdict: &Verdict) -> Vec<serde_json::Value> {
-    let group = |section: &crate::config::HookSection| {
+    let group = |section: &helve_host::config::HookSection| {
         let (trust, scope) = match (section.layer, verdict) {
             (Layer::BuiltIn | Layer::Org, _) => ("trusted", "user"),
             (Layer::Project, Verdict::Trusted) => ("trusted", "project"),

@@ -1,17 +1,17 @@
 //! `helve hooks trust`: let a project's hooks run, after a look at what they are.
 
+use helve_host::config::Loaded;
+use helve_host::wire::hooks;
+use helve_host::wire::trust::{self, Store};
 use helve_mcp::trust::Verdict;
 use serde_json::{Value, json};
 
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::mcp::trust::print_diff;
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire::hooks;
-use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
 What a project brings never runs before you have seen it; until then the calls that its hooks would

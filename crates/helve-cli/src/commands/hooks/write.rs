@@ -5,7 +5,7 @@ use helve_tools::hooks::HookGroup;
 use serde_json::{Map, Value as Json};
 use toml_edit::{Array, ArrayOfTables, DocumentMut, InlineTable, Item, Table, Value};
 
-use crate::commands::mcp::file;
+use crate::commands::file;
 use crate::failure::Failure;
 
 /// The text of a helve.toml with more hooks in it, behind those that are there. All that stood there

@@ -8,11 +8,11 @@ use serde_json::json;
 
 use super::open;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::{caller, when};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 A key calls or decides, never both: whoever holds what an agent holds decides nothing.
@@ -77,7 +77,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     key.roles = args.role;
     key.check().map_err(|error: KeyError| Failure::usage(error.to_string()))?;
     let store = open(app)?;
-    wire::block_on(async { Ok(store.create_key(Box::new(key.clone()), caller::local()).await?) })?;
+    block_on(async { Ok(store.create_key(Box::new(key.clone()), caller::local()).await?) })?;
     store.close()?;
     if app.ui.is_json() {
         app.ui.json(&json!({

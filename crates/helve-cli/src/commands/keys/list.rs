@@ -3,17 +3,18 @@
 use helve::Access;
 use helve::identity::{Key, KeyState, Purpose};
 use helve::ports::Keys;
+use helve_host::wire;
 use helve_store::StoreError;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
 use super::open;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -30,7 +31,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Err(StoreError::Missing(_)) => Vec::new(),
         Ok(_) | Err(_) => {
             let store = open(app)?;
-            let found = wire::block_on(async { Ok(store.keys().await?) })?;
+            let found = block_on(async { Ok(store.keys().await?) })?;
             store.close()?;
             found
         }

@@ -9,12 +9,12 @@ mod sign_in;
 
 use std::sync::Arc;
 
+use helve_host::wire;
 use helve_store::Store;
 
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 pub(crate) use sign_in::new_code;
 

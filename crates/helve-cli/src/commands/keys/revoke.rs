@@ -9,11 +9,11 @@ use jiff::Timestamp;
 use super::list::document;
 use super::open;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::caller;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     local_user("revoke keys")?;
     let store = open(app)?;
     let now = Timestamp::now();
-    let revoked = wire::block_on(async {
+    let revoked = block_on(async {
         let id = find(&store, &args.key, now).await?;
         Ok(store.revoke_key(id, caller::local(), now).await?)
     });

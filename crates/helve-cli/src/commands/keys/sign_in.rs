@@ -2,16 +2,16 @@
 
 use helve::identity::{Key, KeyText, Purpose};
 use helve::ports::{JournalError, Keys};
+use helve_host::running;
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::open;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::caller;
 use crate::exit::Exit;
-use crate::running;
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub(crate) fn run(_: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let address = running::note(&loaded.journal_path).map(|note| note.address);
     let store = open(app)?;
-    let code = wire::block_on(async { Ok(new_code(&*store, &name).await?) })?;
+    let code = block_on(async { Ok(new_code(&*store, &name).await?) })?;
     store.close()?;
     // After `#`, so that the code is in no server's log.
     let link = address.map(|address| format!("http://{address}/sign-in#{}", code.reveal()));

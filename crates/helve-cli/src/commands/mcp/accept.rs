@@ -1,5 +1,7 @@
 //! `helve mcp accept`: tools as they are now.
 
+use helve_host::config::load;
+use helve_host::wire::mcp;
 use helve_mcp::pins::Pending;
 use serde_json::json;
 
@@ -7,11 +9,9 @@ use super::ask::{Answer, ask};
 use super::diff;
 use super::instance::Running;
 use crate::app::App;
-use crate::config::load;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire::mcp;
 
 const AFTER_HELP: &str = "\
 Exit codes:

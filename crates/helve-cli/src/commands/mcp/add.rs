@@ -4,6 +4,11 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use helve_host::config::load;
+use helve_host::config::origin::short;
+use helve_host::wire;
+use helve_host::wire::mcp::Configured;
+use helve_host::wire::trust::Store;
 use helve_mcp::config::{Place, ServerConfig, Setting, TransportChoice};
 use helve_mcp::counted::{Account, By, Counted};
 use helve_mcp::import::insert_server;
@@ -12,17 +17,14 @@ use serde_json::{Map, Value, json};
 
 use super::ask::{Answer, ask, somebody_is_there};
 use super::grant::Grants;
-use super::{file, prepare, show, test};
+use super::{prepare, show, test};
 use crate::app::App;
-use crate::config::load;
-use crate::config::origin::short;
+use crate::blocking::block_on;
+use crate::commands::file;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
-use crate::wire;
-use crate::wire::mcp::Configured;
-use crate::wire::trust::Store;
 
 const AFTER_HELP: &str = "\
 A secret does not belong in the file: `--env TOKEN=env:GITHUB_TOKEN` writes a reference to your
@@ -157,7 +159,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
                 call: None,
                 tools_max: after.config.registry.tools_max,
             };
-            Some(wire::block_on(async { Ok(probe.look(one.config.clone(), found).await) })?)
+            Some(block_on(async { Ok(probe.look(one.config.clone(), found).await) })?)
         }
     };
     print(&one, &target, report.as_ref(), app)?;

@@ -1,15 +1,17 @@
 //! `helve mcp diff`: tools that are not what was accepted.
 
+use helve_host::wire;
+use helve_host::wire::mcp::{self, Configured, Which};
 use helve_mcp::pins::Pending;
 use helve_mcp::servers::ServerState;
 use serde_json::{Value, json};
 
 use super::trust::print_diff;
 use crate::app::App;
+use crate::blocking::block_on;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::ui::escape;
-use crate::wire;
-use crate::wire::mcp::{self, Configured, Which};
 
 const AFTER_HELP: &str = "\
 A tool is held to what it was when it was first seen or accepted: its name, description, schemas and
@@ -62,8 +64,8 @@ pub(super) fn pending(name: &str, app: &mut App<'_>) -> anyhow::Result<Waiting> 
     let loaded = app.load_config()?;
     let one = mcp::find_configured(&loaded, name)?;
     let registry = wire::registry(&loaded)?;
-    let (remarks, was_asked) = wire::block_on(async {
-        let attached = mcp::attach(&loaded, &registry, Which::Named(name), app).await?;
+    let (remarks, was_asked) = block_on(async {
+        let attached = servers::attach(&loaded, &registry, Which::Named(name), app).await?;
         let remarks = attached.remarks();
         let was_asked = attached.status().iter().all(|one| one.state == ServerState::Connected);
         attached.close().await;

@@ -2,17 +2,17 @@
 
 use std::path::{Path, PathBuf};
 
+use helve_host::config::{Origin, load};
+use helve_host::wire;
+use helve_host::wire::trust::Store;
 use helve_net::HostPattern;
 use serde_json::json;
 use toml_edit::{Array, DocumentMut, TableLike, Value};
 
-use super::file;
 use crate::app::App;
-use crate::config::{Origin, load};
+use crate::commands::file;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
-use crate::wire::trust::Store;
 
 const AFTER_HELP: &str = "\
 Writes into the helve.toml that names the server. You typed it, so it is trusted as it is then.

@@ -2,19 +2,20 @@
 
 use std::path::Path;
 
+use helve_host::config::origin::short;
+use helve_host::config::{Loaded, load};
+use helve_host::wire::mcp;
+use helve_host::wire::trust::{self, Store};
 use helve_mcp::import::{self, Found, Imported, Kind, Scope};
 use serde_json::{Value, json};
 
 use super::ask::{Answer, ask};
-use super::{file, prepare, show};
+use super::{prepare, show};
 use crate::app::App;
-use crate::config::origin::short;
-use crate::config::{Loaded, load};
+use crate::commands::file;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire::mcp;
-use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
 Reads `.mcp.json`, `.vscode/mcp.json` and `.cursor/mcp.json` of the project, and the files of Claude

@@ -2,16 +2,16 @@
 
 use std::time::Duration;
 
+use helve_host::config::{Loaded, document};
+use helve_host::running::{self, Note};
+use helve_host::wire::mcp;
 use helve_mcp::config::ServerConfig;
 use helve_net::header::AUTHORIZATION;
 use helve_net::{HeaderValue, Method, NetPolicy, Request};
 use serde_json::Value;
 
-use crate::config::{Loaded, document};
+use crate::blocking::block_on;
 use crate::failure::Failure;
-use crate::running::{self, Note};
-use crate::wire;
-use crate::wire::mcp;
 
 /// How long it may take to answer; to restart a server takes longer than to say how it is.
 const ANSWER_MAX: Duration = Duration::from_secs(60);
@@ -63,7 +63,7 @@ impl Running {
             .map_err(|_| refuse("its token is no token".to_owned()))?;
         bearer.set_sensitive(true);
         let request = Request::new(method, url).header(AUTHORIZATION, bearer).timeout(ANSWER_MAX);
-        let answer = wire::block_on(async { Ok(client.fetch(request).await?) });
+        let answer = block_on(async { Ok(client.fetch(request).await?) });
         let answer = answer.map_err(|error| refuse(format!("{error:#}")))?;
         let value: Value = serde_json::from_str(&answer.text()).unwrap_or_default();
         match answer.status.is_success() {

@@ -1,16 +1,16 @@
 //! `helve mcp list`: every server that is configured. Nothing is started.
 
+use helve_host::config::Problem;
+use helve_host::wire::mcp::{Configured, configured};
 use helve_mcp::counted::{Standing, assumed_words};
 use helve_mcp::trust::{Scope, Verdict, shown};
 use serde_json::{Value, json};
 
 use super::show;
 use crate::app::App;
-use crate::config::Problem;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, escape};
-use crate::wire::mcp::{Configured, configured};
 
 pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;

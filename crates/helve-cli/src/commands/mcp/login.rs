@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use helve_host::wire::mcp;
 use helve_mcp::config::Credentials;
 use helve_mcp::oauth::{LoginOptions, Session};
 use helve_mcp::servers::{caller_login, shared_login};
@@ -10,11 +11,10 @@ use serde_json::json;
 
 use super::ask::somebody_is_there;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
-use crate::wire::mcp;
 
 const AFTER_HELP: &str = "\
 Your browser asks you, and comes back to a port of this machine. On a machine without a browser open
@@ -66,7 +66,7 @@ pub(crate) fn login(args: &LoginArgs, app: &mut App<'_>) -> anyhow::Result<Exit>
         // A pipe may hold the pasted address as well; a closed one holds nothing.
         pasted: Some(Box::pin(pasted())),
     };
-    let logged_in = wire::block_on(async {
+    let logged_in = block_on(async {
         let open = |url: &url::Url| {
             // It cannot fail in a way that matters: the address can be had once more.
             let _ = app.ui.error_line(format!("open this address to log in:\n\n  {url}\n"));
@@ -97,7 +97,7 @@ pub(crate) fn login(args: &LoginArgs, app: &mut App<'_>) -> anyhow::Result<Exit>
 
 pub(crate) fn logout(args: &LogoutArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (session, _) = session(&args.name, args.principal.as_deref(), app)?;
-    let was = wire::block_on(async {
+    let was = block_on(async {
         let forgotten = session.logout().await;
         Ok(forgotten.map_err(|error| Failure::failed("the login could not be forgotten").because(&error))?)
     })?;
@@ -138,7 +138,7 @@ fn session(
             ))
             .hint(format!("`helve mcp login {name}` logs in for all")));
     }
-    let session = wire::block_on(async {
+    let session = block_on(async {
         Ok(match principal {
             Some(principal) => caller_login(&one.config, &surroundings, principal).await,
             None => shared_login(&one.config, &surroundings).await,

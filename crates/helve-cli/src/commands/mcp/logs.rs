@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
+use helve_host::wire::mcp;
 use helve_mcp::log::Line;
 
 use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::escape;
-use crate::wire::mcp;
 
 /// How often a log is looked at that is followed.
 const LOOK_EVERY: Duration = Duration::from_millis(300);

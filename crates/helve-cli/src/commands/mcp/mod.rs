@@ -4,7 +4,6 @@ mod accept;
 mod add;
 pub(crate) mod ask;
 mod diff;
-pub(crate) mod file;
 mod grant;
 mod import;
 pub(crate) mod instance;

@@ -1,16 +1,16 @@
 //! `helve mcp remove`: a server out of helve.toml.
 
+use helve_host::config::Origin;
+use helve_host::config::origin::short;
+use helve_host::wire::mcp;
+use helve_host::wire::trust::{self, Store};
 use helve_mcp::import::remove_server;
 use serde_json::json;
 
-use super::file;
 use crate::app::App;
-use crate::config::Origin;
-use crate::config::origin::short;
+use crate::commands::file;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire::mcp;
-use crate::wire::trust::{self, Store};
 
 /// As typed.
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,6 @@
 //! `helve mcp restart`: stop a server and start it anew, in the `helve up` that runs.
 
+use helve_host::wire::mcp;
 use helve_mcp::servers::ServerState;
 
 use super::instance::Running;
@@ -7,7 +8,6 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire::mcp;
 
 /// As typed.
 #[derive(Debug, clap::Args)]

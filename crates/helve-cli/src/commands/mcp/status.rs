@@ -1,16 +1,18 @@
 //! `helve mcp status`: how servers are.
 
+use helve_host::config::Loaded;
+use helve_host::wire;
+use helve_host::wire::mcp::{self, Which};
 use helve_mcp::servers::{ServerState, ServerStatus};
 
 use super::instance::Running;
 use super::show;
 use crate::app::App;
-use crate::config::Loaded;
+use crate::blocking::block_on;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, escape};
-use crate::wire;
-use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Where a `helve up` runs, it is asked; otherwise each server is connected once, and ended again.
@@ -51,8 +53,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         None => {
             let registry = wire::registry(&loaded)?;
-            let status = wire::block_on(async {
-                let attached = mcp::attach(&loaded, &registry, which, app).await?;
+            let status = block_on(async {
+                let attached = servers::attach(&loaded, &registry, which, app).await?;
                 let status = attached.status();
                 attached.close().await;
                 Ok(status)

@@ -4,18 +4,19 @@ use std::slice;
 use std::time::Duration;
 
 use helve::ErrorCode;
+use helve_host::blocking::run_within;
+use helve_host::config::{Loaded, load};
+use helve_host::wire;
 use helve_mcp::config::{Secrets, ServerConfig, TransportChoice};
 use helve_mcp::servers::{Probe, Report, ReportError, Surroundings};
 use serde_json::{Value, json};
 
 use super::add::{self, TransportArg};
 use crate::app::App;
-use crate::config::{Loaded, load};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, count, escape};
-use crate::wire;
 
 /// How late the report may be before it is not waited for.
 const MARGIN: Duration = Duration::from_secs(1);
@@ -76,7 +77,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         other => other?,
     };
     let total = probe.total;
-    let looked = wire::run_within(total + MARGIN, async move { probe.look(config, surroundings).await })?;
+    let looked = run_within(total + MARGIN, async move { probe.look(config, surroundings).await })?;
     let report = looked.unwrap_or_else(|| Report::unheard(total));
     if app.ui.is_json() {
         app.ui.json(&report)?;

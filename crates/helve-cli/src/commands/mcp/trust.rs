@@ -1,5 +1,7 @@
 //! `helve mcp trust`: let a project's server run, after a look at what it is.
 
+use helve_host::wire::mcp::{self, Configured};
+use helve_host::wire::trust::{self, Store};
 use helve_mcp::trust::Verdict;
 use serde_json::json;
 
@@ -8,8 +10,6 @@ use super::show;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::escape;
-use crate::wire::mcp::{self, Configured};
-use crate::wire::trust::{self, Store};
 
 const AFTER_HELP: &str = "\
 What a project brings never runs before you have seen it. A server is trusted exactly as it is shown

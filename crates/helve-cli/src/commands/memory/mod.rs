@@ -11,16 +11,17 @@ use std::sync::Arc;
 
 use helve::memory::{MemoryError, MemoryPlace, MemoryScope, Remembered};
 use helve::{Caller, Registry, Runtime};
+use helve_host::wire;
 use helve_store::Store;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp};
 use serde_json::{Value, json};
 
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::caller::CallerArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 /// See and change what agents remember.
 #[derive(Debug, clap::Subcommand)]
@@ -85,7 +86,7 @@ fn with_memory<T>(
     let store: Arc<Store> = Arc::new(wire::open_store(&loaded)?);
     // No tools: memory needs none, and a broken one should not keep it from being seen.
     let runtime = Runtime::builder().registry(Registry::default()).ledger(Arc::clone(&store) as _).build();
-    let done = wire::block_on(async { Ok(act(&runtime).await) })?;
+    let done = block_on(async { Ok(act(&runtime).await) })?;
     store.close()?;
     Ok(done.map_err(failure)?)
 }

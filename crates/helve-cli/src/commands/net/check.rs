@@ -7,10 +7,10 @@ use std::sync::Arc;
 use helve_net::{Lookup, Report, Url, Verdict, system_lookup};
 
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -39,7 +39,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let Args { url, resolve } = args;
     let policy = app.load_config()?.config.net;
     let lookup = lookup(resolve);
-    let report = wire::block_on(async { Ok(helve_net::check(&policy, &url, &lookup).await) })?;
+    let report = block_on(async { Ok(helve_net::check(&policy, &url, &lookup).await) })?;
     if app.ui.is_json() {
         app.ui.json(&report)?;
     } else {

@@ -8,11 +8,11 @@ use serde_json::{Value, json};
 
 use super::{open, unusable};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 The account `local` is always there and needs no server: it has what you import, and what tools write to it.
@@ -30,7 +30,7 @@ pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let office = open(app)?;
     // It makes the account `local` where there is none yet.
     office.accounts();
-    let rows = wire::block_on(async { Ok(office.db().accounts().await.map_err(|error| unusable(&error))?) })?;
+    let rows = block_on(async { Ok(office.db().accounts().await.map_err(|error| unusable(&error))?) })?;
     if app.ui.is_json() {
         app.ui.json(&rows.iter().map(|row| document(row, &office)).collect::<Vec<_>>())?;
         return Ok(Exit::Done);

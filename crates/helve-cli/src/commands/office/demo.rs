@@ -6,11 +6,11 @@ use serde_json::json;
 
 use super::{local, open};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 It goes to the account `local`, with dates around today. Removing takes out exactly what loading put in.
@@ -42,7 +42,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let office = open(app)?;
     let account = local(&office)?;
     let now = Zoned::now().with_time_zone(office.settings().zone.clone());
-    let done = wire::block_on(async {
+    let done = block_on(async {
         let done = match args.what {
             What::Load => demo::load(&account, &now).await,
             What::Remove => demo::remove(&account).await,

@@ -1,16 +1,17 @@
 //! `helve office disconnect`: forgets an account, its secret and what was synced from it.
 
+use helve_host::wire;
 use helve_office::connect::LOCAL;
 use serde_json::json;
 
 use super::unusable;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -28,7 +29,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let office = wire::office::office(&loaded)?;
     office.accounts();
-    let row = wire::block_on(async { Ok(office.db().account(id).await.map_err(|error| unusable(&error))?) })?;
+    let row = block_on(async { Ok(office.db().account(id).await.map_err(|error| unusable(&error))?) })?;
     let row = row.ok_or_else(|| {
         Failure::usage(format!("there is no account `{id}`")).hint("`helve office accounts` lists them")
     })?;
@@ -48,11 +49,11 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             return Err(Failure::usage("nobody is there to be asked").hint("say it with --yes").into());
         }
     }
-    let left = wire::block_on(async {
+    let left = block_on(async {
         // The secret first: should the rest fail, it is gone all the same. And should it stay, the rest goes.
         let forgot = wire::office::secrets(&loaded).forget_all_of(id, &row.settings).await;
         office.db().remove_account(id).await.map_err(|error| unusable(&error))?;
-        Ok(forgot.err())
+        Ok(forgot.err().map(Failure::from))
     })?;
     tell(id, left, app)
 }

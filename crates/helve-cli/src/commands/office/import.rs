@@ -12,12 +12,12 @@ use serde::Serialize;
 
 use super::{local, open, unusable};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::progress::Line;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 What a file is, is found out from what is in it. Everything goes to the account `local`, and an import can be
@@ -84,7 +84,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
     }
     let office = open(app)?;
-    let done = wire::block_on(async {
+    let done = block_on(async {
         let mut done = Done::default();
         for path in &args.paths {
             take(&office, path, args.folder, &mut done, app).await?;

@@ -8,6 +8,7 @@ mod sync;
 
 use std::sync::Arc;
 
+use helve_host::wire;
 use helve_office::connect::LOCAL;
 use helve_office::{Account, Office};
 use helve_store::office::OfficeError;
@@ -15,7 +16,6 @@ use helve_store::office::OfficeError;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 /// See and sync connected accounts, import files, and try the demo.
 #[derive(Debug, clap::Subcommand)]
@@ -45,7 +45,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 /// The office of this configuration.
 pub(super) fn open(app: &mut App<'_>) -> Result<Arc<Office>, Failure> {
     let loaded = app.load_config()?;
-    wire::office::office(&loaded)
+    Ok(wire::office::office(&loaded)?)
 }
 
 /// The account that needs no server.

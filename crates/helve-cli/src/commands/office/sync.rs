@@ -8,10 +8,10 @@ use serde_json::json;
 
 use super::{account, open, unusable};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::progress::Line;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 `helve up` and `helve mcp serve` do this by themselves, every few minutes.
@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             .hint("`helve connect mail`, `calendar`, `contacts` or `jmap` connects one")
             .into());
     }
-    let ended = wire::block_on(all(&office, &chosen, app))?;
+    let ended = block_on(all(&office, &chosen, app))?;
     let failed = ended.iter().any(|(_, ended)| matches!(ended, Synced::Failed(_)));
     if app.ui.is_json() {
         let all: Vec<_> = ended

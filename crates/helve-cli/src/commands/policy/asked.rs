@@ -3,11 +3,11 @@
 use helve::{
     Action, Caller, Channel, Label, LabelSet, PolicyRequest, PolicyResource, PrincipalKind, Registry, Tool,
 };
+use helve_host::suggest;
 use serde_json::Value;
 
 use crate::commands::tools::find;
 use crate::failure::Failure;
-use crate::suggest;
 
 /// A question to the policies, with all that it is about.
 pub(super) struct Asked {

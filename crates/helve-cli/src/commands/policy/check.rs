@@ -2,16 +2,17 @@
 
 use std::path::PathBuf;
 
+use helve_host::config::Loaded;
+use helve_host::wire;
+use helve_host::wire::mcp::Which;
 use helve_policy::{Finding, PolicyFile, Severity};
 use serde_json::json;
 
 use crate::app::App;
-use crate::config::Loaded;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, count};
-use crate::wire;
-use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -36,7 +37,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = wire::registry(&loaded)?;
     let which = if args.connect { Which::All } else { Which::Named("") };
-    mcp::with_tools(&loaded, &registry, which, app, |app| {
+    servers::with_tools(&loaded, &registry, which, app, |app| {
         let files = files(args, &loaded)?;
         let (findings, policies) = match wire::policy::checked(&loaded, &registry, &files) {
             Ok(policies) => (policies.warnings().to_vec(), Some(policies.statements().len())),
@@ -51,7 +52,7 @@ fn files(args: &Args, loaded: &Loaded) -> anyhow::Result<Vec<PolicyFile>> {
         return Ok(wire::policy::read(loaded)?);
     }
     let read = |path: &PathBuf| {
-        Ok(PolicyFile::new(crate::config::origin::short(path), wire::policy::read_file(path)?))
+        Ok(PolicyFile::new(helve_host::config::origin::short(path), wire::policy::read_file(path)?))
     };
     args.files.iter().map(read).collect()
 }

@@ -1,16 +1,17 @@
 //! `helve policy explain`: what is decided, and by which policy.
 
 use helve::{Action, LabelSet, Stance};
+use helve_host::wire;
+use helve_host::wire::mcp::Which;
 use helve_policy::{Applied, Explanation};
 
 use super::asked::{self, About, Asked};
 use crate::app::App;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, count};
-use crate::wire;
-use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Nothing is called. Only policies speak here: the risk of a tool, rules, hooks and labels can make a
@@ -57,7 +58,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = wire::registry(&loaded)?;
     let which = args.what.clone().unwrap_or_default();
-    mcp::with_tools(&loaded, &registry, Which::With(&which), app, |app| {
+    servers::with_tools(&loaded, &registry, Which::With(&which), app, |app| {
         let asked = read(&args, &registry)?;
         if let Some(why) = asked.misfit() {
             app.ui.note(format!("note: {why}; such a call is refused before policies are asked"))?;

@@ -1,11 +1,12 @@
 //! `helve policy schema`: the Cedar schema that policies are checked against.
 
+use helve_host::wire;
+use helve_host::wire::mcp::Which;
 use serde_json::json;
 
 use crate::app::App;
+use crate::commands::servers;
 use crate::exit::Exit;
-use crate::wire;
-use crate::wire::mcp::{self, Which};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -24,7 +25,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         (None, true) => Which::All,
         (None, false) => Which::Named(""),
     };
-    mcp::with_tools(&loaded, &registry, which, app, |app| {
+    servers::with_tools(&loaded, &registry, which, app, |app| {
         let tools = match &args.tool {
             Some(name) => vec![crate::commands::tools::find(&registry, name)?.tool],
             None => wire::policy::tools(&registry),

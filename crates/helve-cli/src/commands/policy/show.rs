@@ -1,12 +1,12 @@
 //! `helve policy show`: the policies in force.
 
+use helve_host::wire;
 use serde_json::json;
 
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         statements.retain(|one| one.name == *name);
         if statements.is_empty() {
             let failure = Failure::usage(format!("there is no policy named `{name}`"));
-            let near = crate::suggest::nearest(name, names.iter().map(String::as_str));
+            let near = helve_host::suggest::nearest(name, names.iter().map(String::as_str));
             let hint = near.map(|meant| format!("did you mean `{meant}`?"));
             return Err(failure
                 .hint(hint.unwrap_or_else(|| "`helve policy show` shows them all".to_owned()))

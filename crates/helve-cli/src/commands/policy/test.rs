@@ -4,18 +4,19 @@ use std::path::{Path, PathBuf};
 
 use helve::ports::Policy as _;
 use helve::{Caller, LabelSet, Registry, Stance};
+use helve_host::config::origin::short;
+use helve_host::wire;
+use helve_host::wire::mcp::Which;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::asked::{self, About, Asked};
 use crate::app::App;
-use crate::config::origin::short;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, count};
-use crate::wire;
-use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 A file of cases, TOML or JSON:
@@ -113,7 +114,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     // Servers are started only for the sake of a tool that nobody else has.
     let known = cases.iter().filter_map(|case| case.tool.as_deref()).all(|tool| registry.get(tool).is_some());
     let which = if known { Which::Named("") } else { Which::All };
-    mcp::with_tools(&loaded, &registry, which, app, |app| {
+    servers::with_tools(&loaded, &registry, which, app, |app| {
         let policies = wire::policy::policies(&loaded, &registry);
         let mut tried = Vec::new();
         for (index, case) in cases.iter().enumerate() {

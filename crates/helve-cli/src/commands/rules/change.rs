@@ -3,13 +3,13 @@
 use clap::ValueEnum;
 use helve::gate::Stance;
 use helve::permission::{Destination, PermissionMode, PermissionRule, PermissionUpdate, RuleValue};
+use helve_host::wire;
+use helve_host::wire::rules::RuleFiles;
 
 use crate::app::App;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
-use crate::wire::rules::RuleFiles;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -98,7 +98,7 @@ fn apply(
     let update = make(destination);
     let files = RuleFiles::of(&loaded);
     let before = files.rules(destination)?;
-    let set = files.change(&update).map_err(|failure: Failure| match failure.exit {
+    let set = files.change(&update).map_err(Failure::from).map_err(|failure| match failure.exit {
         Exit::Usage => failure.hint("say where: --in user, --in project or --in local"),
         _ => failure,
     })?;
@@ -119,7 +119,7 @@ fn apply(
 /// Says what a rule was probably meant to be about, where no tool has its name. Tools of MCP servers are
 /// not known before they are connected, and names such as `Write` are those of other agents.
 fn note_mistyped(rules: &[PermissionRule], app: &mut App<'_>) -> anyhow::Result<()> {
-    let loaded = crate::config::load(&app.inputs)?;
+    let loaded = helve_host::config::load(&app.inputs)?;
     let Ok(registry) = wire::registry(&loaded) else { return Ok(()) };
     let servers = wire::mcp::configured(&loaded);
     let names = rules.iter().map(PermissionRule::tool).filter(|name| {

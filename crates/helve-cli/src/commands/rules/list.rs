@@ -2,10 +2,10 @@
 
 use helve::gate::Stance;
 use helve::permission::{Destination, PermissionSet};
+use helve_host::config::rules::places;
 use serde_json::json;
 
 use crate::app::App;
-use crate::config::rules::places;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};

@@ -2,15 +2,15 @@
 
 use helve::Layer;
 use helve::permission::PermissionSet;
+use helve_host::config::rules::{self, BroughtRules};
+use helve_host::wire::rules::RuleFiles;
 use helve_mcp::trust::Verdict;
 use serde_json::json;
 
 use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
-use crate::config::rules::{self, BroughtRules};
 use crate::exit::Exit;
 use crate::ui::escape;
-use crate::wire::rules::RuleFiles;
 
 /// As typed.
 #[derive(Debug, clap::Args)]

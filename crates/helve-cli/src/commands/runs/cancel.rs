@@ -5,17 +5,18 @@ use std::time::Duration;
 use helve::run::PartState;
 use helve::runs::Story;
 use helve::{CallId, ErrorCode, Outcome};
+use helve_host::wire;
 use helve_store::Store;
 use serde_json::json;
 use tokio::time::Instant;
 
 use super::state::State;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::outcome::{self, Show};
 use crate::commands::progress::Line;
 use crate::exit::Exit;
 use crate::ui::Ui;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 A run of another process is asked to stop, and this command waits to see it end. One that was cut
@@ -44,7 +45,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let run = super::find_run(&store, &args.id)?;
     let registry = wire::registry(&loaded)?;
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
-    let exit = wire::block_on(async {
+    let exit = block_on(async {
         let ended = match runtime.cancel_run(run).await {
             Ok(ended) => ended,
             Err(error) => return Err(super::explained(&error, &store, &loaded).await.into()),

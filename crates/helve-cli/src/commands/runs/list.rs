@@ -5,6 +5,7 @@ use std::collections::HashSet;
 use helve::CallId;
 use helve::ports::Runs;
 use helve::runs::Story;
+use helve_host::wire;
 use helve_store::{Store, StoreError};
 use jiff::Zoned;
 use serde_json::{Value, json as value};
@@ -12,11 +13,11 @@ use serde_json::{Value, json as value};
 use super::next::{Undoable, first, next};
 use super::state::{State, cell};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Columns, Tone, Yield};
 use crate::ui::{Table, Ui, json};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -63,7 +64,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Err(StoreError::Missing(_)) => None,
         Ok(_) | Err(_) => {
             let store = wire::open_store(&loaded)?;
-            let more = wire::block_on(read(args, &store, &mut shown))?;
+            let more = block_on(read(args, &store, &mut shown))?;
             store.close()?;
             more
         }

@@ -16,15 +16,15 @@ use std::sync::Arc;
 use helve::CallId;
 use helve::ports::{JournalError, OpenRun, Runs};
 use helve::runs::RunError;
+use helve_host::config::Loaded;
+use helve_host::config::origin::short;
+use helve_host::wire;
 use helve_store::{CallRecord, Shown, Store, StoreError};
 
 use self::next::Undoable;
 use crate::app::App;
-use crate::config::Loaded;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire;
 use helve::runs::Story;
 
 /// See, resume, undo and stop calls that change things or have parts.

@@ -4,10 +4,10 @@ use std::cell::OnceCell;
 
 use helve::runs::Story;
 use helve::{CallId, Registry};
+use helve_host::config::Loaded;
+use helve_host::wire;
 
 use super::state::State;
-use crate::config::Loaded;
-use crate::wire;
 
 /// A command, and what it does.
 pub(super) struct Next {

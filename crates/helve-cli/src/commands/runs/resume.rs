@@ -6,20 +6,22 @@ use helve::run::Answer;
 use helve::runs::Story;
 use helve::runs::{Recovered, Settlement, TakenUp};
 use helve::{Outcome, Runtime, Status};
+use helve_host::HostError;
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_store::Store;
 use serde_json::{Value, json};
 
 use super::state::State;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::outcome::{self, Show};
 use crate::commands::{interrupt, progress};
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 A run goes on after the last step that had finished; nothing that had finished runs again. Where
@@ -88,7 +90,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn runtime(loaded: &Loaded, store: &Arc<Store>) -> Result<Runtime, Failure> {
+fn runtime(loaded: &Loaded, store: &Arc<Store>) -> Result<Runtime, HostError> {
     let registry = wire::registry(loaded)?;
     wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))
 }
@@ -102,7 +104,7 @@ fn one(
 ) -> anyhow::Result<Exit> {
     let run = super::find_run(store, id)?;
     let runtime = runtime(loaded, store)?;
-    let outcome = wire::block_on(async {
+    let outcome = block_on(async {
         if settlement.is_some() {
             expect_question(&super::story(store, run).await?)?;
         }
@@ -156,7 +158,7 @@ fn expect_question(story: &Story) -> Result<(), Failure> {
 fn all(loaded: &Loaded, store: &Arc<Store>, ui: &mut Ui) -> anyhow::Result<Exit> {
     let runtime = runtime(loaded, store)?;
     let line = progress::Line::new(ui);
-    let recovered = wire::block_on(async {
+    let recovered = block_on(async {
         let recovered = progress::watched(&runtime, line, runtime.recover()).await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(recovered?)

@@ -7,11 +7,11 @@ use serde_json::{Value, json};
 use super::next::{Next, Undoable, next};
 use super::state::{self, State};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape};
-use crate::wire;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -23,7 +23,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (loaded, store) = super::open(app)?;
     let call = super::find(&store, &args.id)?;
     let run = call.facts.part.as_ref().map_or(call.facts.call_id, |part| part.run);
-    let story = wire::block_on(super::story(&store, run))?;
+    let story = block_on(super::story(&store, run))?;
     store.close()?;
     if story.parts.is_empty() && !story.facts.changes_world {
         return Err(Failure::usage(format!("{run} is no run: it changes nothing and has no parts"))

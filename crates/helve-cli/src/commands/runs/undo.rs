@@ -2,18 +2,19 @@
 
 use helve::run::{Answer, PartReport, PartState};
 use helve::{CallId, Outcome, Status};
+use helve_host::wire;
 use helve_store::Store;
 use serde_json::Value;
 
 use super::words;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::outcome::{self, Show};
 use crate::commands::{caller, progress};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::Ui;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Each step is undone by the tool that its own tool names, newest first. Nothing is undone twice. What
@@ -64,7 +65,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     // Ctrl-C may end this at any time: what is left is cut short, and resumed like any run.
     let line = progress::Line::new(app.ui);
-    let outcome = wire::block_on(async {
+    let outcome = block_on(async {
         let undoing = async {
             for (call_id, answer, result) in answers {
                 runtime.settle_call(run, call_id, answer, result, by.clone()).await?;

@@ -14,20 +14,21 @@ use helve::hook::{HookEvent, HookInput};
 use helve::hooks::HookSet;
 use helve::registry::LayerChange;
 use helve::{Layer, Registry, Runtime, Tool, ToolName};
+use helve_host::HostError;
+use helve_host::config::asked::AskedSettings;
+use helve_host::config::{Inputs, Loaded, PolicyPath, ProjectFile, adopted, find, load};
+use helve_host::running::{Following, Note, Place};
+use helve_host::wire;
+use helve_host::wire::broken::{self, BrokenPart, What};
+use helve_host::wire::mcp::{self, Configured};
 use helve_mcp::servers::SetServers;
 use helve_mcp::trust::Verdict;
 use serde_json::{Value, json};
 
 use super::Opened;
 use super::upstream::Upstream;
-use crate::config::asked::AskedSettings;
-use crate::config::{Inputs, Loaded, PolicyPath, ProjectFile, adopted, find, load};
 use crate::failure::Failure;
-use crate::running::{Following, Note, Place};
 use crate::ui::escape;
-use crate::wire;
-use crate::wire::broken::{self, BrokenPart, What};
-use crate::wire::mcp::{self, Configured};
 
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
@@ -326,12 +327,12 @@ impl<'a> Follower<'a> {
     /// Lets the rules be those of the configuration. Those that are wrong stay as they were, since without them
     /// less might be denied.
     fn follow_rules(&self, loaded: &Loaded) {
-        match crate::config::rules::places(loaded) {
+        match helve_host::config::rules::places(loaded) {
             Ok(places) => {
                 places.sets.into_iter().for_each(|(place, set)| self.runtime.set_permissions(place, set));
             }
             Err(failure) => {
-                say(&format!("the rules stay as they were: {failure}: {}", failure.details.join("; ")));
+                say(&format!("the rules stay as they were: {failure}: {}", failure.lines().join("; ")));
             }
         }
     }
@@ -427,10 +428,10 @@ fn of_servers(loaded: &Loaded) -> Vec<String> {
 }
 
 /// What a failure says, each with its place.
-fn lines_of(failure: &Failure) -> Vec<String> {
-    match failure.details.is_empty() {
+fn lines_of(failure: &HostError) -> Vec<String> {
+    match failure.lines().is_empty() {
         true => vec![failure.message.clone()],
-        false => failure.details.clone(),
+        false => failure.lines().to_vec(),
     }
 }
 

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use helve::Runtime;
+use helve_host::config::Loaded;
+use helve_host::wire::mcp;
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions};
 use helve_mcp::servers::Servers;
 
 use crate::app::App;
-use crate::config::Loaded;
 use crate::ui::escape;
-use crate::wire::mcp;
 
 /// The MCP servers behind what is served.
 pub(super) struct Upstream {

@@ -5,12 +5,12 @@ use helve::{Caller, Runtime};
 use serde_json::json;
 
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::{Desk, local_user};
 use crate::commands::caller;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let caller = args.principal.as_deref().unwrap_or("local");
     let whose = Caller::principal(caller).session(&args.session);
     let desk = Desk::needed(app)?;
-    let (owners, ended) = wire::block_on(async {
+    let (owners, ended) = block_on(async {
         let owners = owners(&desk.runtime, &args.session).await?;
         // Whoever says whose it is means that one, heard of or not.
         let is_meant =

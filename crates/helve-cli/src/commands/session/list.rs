@@ -4,12 +4,12 @@ use jiff::Zoned;
 use serde_json::json;
 
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::Desk;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -26,9 +26,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let found = match Desk::open(app)? {
         None => Vec::new(),
         Some(desk) => {
-            let found = wire::block_on(async {
-                Ok(desk.runtime.sessions(args.principal.clone(), args.limit).await?)
-            })?;
+            let found =
+                block_on(async { Ok(desk.runtime.sessions(args.principal.clone(), args.limit).await?) })?;
             desk.store.close()?;
             found
         }

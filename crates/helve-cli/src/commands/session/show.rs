@@ -8,12 +8,12 @@ use jiff::Zoned;
 use serde_json::json;
 
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::Desk;
 use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
-use crate::wire;
 
 /// As typed.
 #[derive(Debug, clap::Args)]
@@ -33,7 +33,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (state, when_met) = match Desk::open(app)? {
         None => (None, helve::sessions::WhenMet::Off),
         Some(desk) => {
-            let state = wire::block_on(async { Ok(desk.runtime.session(&caller).await?) })?;
+            let state = block_on(async { Ok(desk.runtime.session(&caller).await?) })?;
             let when_met = desk.runtime.settings().labels.when_met;
             desk.store.close()?;
             (state, when_met)

@@ -2,6 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use helve_host::config::Loaded;
+use helve_host::config::origin::short;
+use helve_host::wire;
 use helve_store::office::OfficeDb;
 use helve_store::{Backup, BackupError};
 use jiff::Timestamp;
@@ -11,12 +14,9 @@ use super::{bytes, failed, said};
 use crate::app::App;
 use crate::commands::approvals::local_user;
 use crate::commands::progress::Line;
-use crate::config::Loaded;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Everything that was acknowledged before is in the copy, whoever writes meanwhile. It is checked

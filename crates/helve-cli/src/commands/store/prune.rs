@@ -2,21 +2,22 @@
 
 use std::sync::Arc;
 
+use helve_host::config::Loaded;
+use helve_host::wire;
 use helve_store::{PruneError, PrunePlan, PruneReport, Retention, SigningKey};
 use jiff::Timestamp;
 use serde_json::json;
 
 use super::{bytes, failed};
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::progress::Line;
 use crate::commands::when;
-use crate::config::Loaded;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Entries go from the oldest on. The cut is signed with `helve.db.key` and is an entry of its own, so
@@ -153,7 +154,7 @@ fn prune(
     let mut line = Line::new(app.ui);
     let total = plan.entries();
     let told = |entries: i64| line.show(&format!("pruned {entries} of {total} entries"));
-    let pruned = wire::block_on(async { Ok(store.prune(retention, &key, now, told).await) })?;
+    let pruned = block_on(async { Ok(store.prune(retention, &key, now, told).await) })?;
     drop(line);
     store.close().map_err(|error| cannot(&error))?;
     Ok(pruned.map_err(|error: PruneError| cannot(&error))?)

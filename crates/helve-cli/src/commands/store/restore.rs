@@ -2,6 +2,8 @@
 
 use std::path::PathBuf;
 
+use helve_host::config::origin::short;
+use helve_host::wire;
 use helve_store::{Backup, BackupError, Comparison, Restored, Trouble};
 use jiff::Timestamp;
 use serde_json::json;
@@ -12,11 +14,9 @@ use crate::commands::approvals::local_user;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::commands::progress::Line;
 use crate::commands::when;
-use crate::config::origin::short;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 The backup is checked first: a damaged one is refused. What stands at the place is kept beside

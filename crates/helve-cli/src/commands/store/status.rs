@@ -1,5 +1,6 @@
 //! `helve store status`: what the ledger takes on disk.
 
+use helve_host::wire;
 use helve_store::{PrunePlan, StoreStatus};
 use jiff::Timestamp;
 
@@ -9,7 +10,6 @@ use crate::commands::when;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{Ui, count};
-use crate::wire;
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}

@@ -3,16 +3,17 @@
 use std::sync::Arc;
 
 use helve::ConditionReport;
+use helve_host::wire;
 use serde_json::{Value, json};
 
 use super::show;
 use crate::app::App;
+use crate::blocking::block_on;
 use crate::commands::caller::CallerArgs;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
-use crate::wire;
 
 const AFTER_HELP: &str = "\
 Exit codes:
@@ -43,7 +44,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let store = Arc::new(wire::open_store(&loaded)?);
     let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
     let caller = args.caller.resolve();
-    let checked = wire::block_on(async { Ok(runtime.check_tool(name.as_str(), caller, arguments).await) })?;
+    let checked = block_on(async { Ok(runtime.check_tool(name.as_str(), caller, arguments).await) })?;
     store.close()?;
     let reports = checked.map_err(|error| Failure::usage(error.message()))?;
     let ready = reports.iter().all(|report| report.holds || !report.critical);

@@ -4,16 +4,17 @@ use std::path::PathBuf;
 
 use helve::formats::{ExportOptions, Format, Strictness, export};
 use helve::{Registry, Tool};
+use helve_host::config::origin::short;
+use helve_host::wire::mcp::Which;
 use serde_json::json;
 
 use super::list::FilterArgs;
 use super::{list, show};
 use crate::app::App;
-use crate::config::origin::short;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{count, json as json_text};
-use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -67,9 +68,9 @@ impl From<Strict> for Strictness {
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let registry = crate::wire::registry(&loaded)?;
+    let registry = helve_host::wire::registry(&loaded)?;
     let here = list::Here::of(&loaded);
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| write(args, &registry, &here, app))
+    servers::with_tools(&loaded, &registry, Which::All, app, |app| write(args, &registry, &here, app))
 }
 
 fn write(args: Args, registry: &Registry, here: &list::Here, app: &mut App<'_>) -> anyhow::Result<Exit> {

@@ -6,17 +6,18 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::formats::ExportOptions;
 use helve::ports::Integrations;
 use helve::{Caller, Category, Filter, Layer, Registered, Risk, Source, Tool};
+use helve_host::config::Loaded;
+use helve_host::running;
+use helve_host::wire::broken::BrokenPart;
+use helve_host::wire::mcp::Which;
+use helve_host::wire::{Connected, Tools, brought};
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::config::Loaded;
+use crate::commands::servers;
 use crate::exit::Exit;
-use crate::running;
 use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, count, escape};
-use crate::wire::broken::BrokenPart;
-use crate::wire::mcp::{self, Which};
-use crate::wire::{Connected, Tools, brought};
 
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
@@ -73,14 +74,14 @@ pub(super) fn one_of<T: Copy + Send + Sync + 'static>(
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let Tools { registry, remarks, broken } = crate::wire::tools(&loaded)?;
+    let Tools { registry, remarks, broken } = helve_host::wire::tools(&loaded)?;
     app.note(&remarks);
     if let Some(note) = running::note_near(&loaded) {
         app.note(&note.following.remarks());
     }
     let filter = args.filter.resolve();
     let here = Here::of(&loaded);
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| {
+    servers::with_tools(&loaded, &registry, Which::All, app, |app| {
         print(&registry.list(&filter), &here, &broken, app)
     })
 }

@@ -1,13 +1,14 @@
 //! `helve tools search`: by words, best first, or by a pattern of names.
 
 use helve::Registry;
+use helve_host::wire::mcp::Which;
 use serde_json::json;
 
 use super::list;
 use crate::app::App;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::wire::mcp::{self, Which};
 
 const AFTER_HELP: &str = "\
 Examples:
@@ -30,9 +31,9 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let registry = crate::wire::registry(&loaded)?;
+    let registry = helve_host::wire::registry(&loaded)?;
     let here = list::Here::of(&loaded);
-    mcp::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, &here, app))
+    servers::with_tools(&loaded, &registry, Which::All, app, |app| search(args, &registry, &here, app))
 }
 
 fn search(args: &Args, registry: &Registry, here: &list::Here, app: &mut App<'_>) -> anyhow::Result<Exit> {

@@ -6,15 +6,16 @@ use helve::compose::effects_of_parts;
 use helve::cost::{Amount, Price};
 use helve::schema::{Redactor, example};
 use helve::{Definition, Facet, Registered, Registry, Schema};
+use helve_host::wire::mcp::Which;
 use serde_json::{Value, json};
 
 use super::list;
 use crate::app::App;
+use crate::commands::servers;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json as json_text};
-use crate::wire::mcp::{self, Which};
 
 /// Deepest nesting of parameters that is shown.
 const DEPTH_MAX: usize = 3;
@@ -30,9 +31,11 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
-    let registry = crate::wire::registry(&loaded)?;
+    let registry = helve_host::wire::registry(&loaded)?;
     let here = list::Here::of(&loaded);
-    mcp::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| show(args, &registry, &here, app))
+    servers::with_tools(&loaded, &registry, Which::With(&args.name), app, |app| {
+        show(args, &registry, &here, app)
+    })
 }
 
 fn show(args: &Args, registry: &Registry, here: &list::Here, app: &mut App<'_>) -> anyhow::Result<Exit> {

@@ -1,5 +1,6 @@
 //! `helve trust list`: what is trusted in this folder, what waits, and what has changed since.
 
+use helve_host::wire::trust::{self, Brought, What};
 use helve_mcp::trust::Verdict;
 
 use super::document;
@@ -7,7 +8,6 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
-use crate::wire::trust::{self, Brought, What};
 
 pub(super) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;

@@ -4,6 +4,8 @@ mod list;
 mod revoke;
 mod show;
 
+use helve_host::suggest;
+use helve_host::wire::trust::{self, Brought};
 use helve_mcp::trust::Verdict;
 use serde_json::{Value, json};
 
@@ -11,9 +13,7 @@ use crate::app::App;
 use crate::commands::mcp::ask::{Answer, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
-use crate::suggest;
 use crate::ui::count;
-use crate::wire::trust::{self, Brought};
 
 const AFTER_HELP: &str = "\
 What a project brings does no harm before you have seen it. This waits: tools and settings that reach

@@ -1,12 +1,12 @@
 //! `helve trust revoke`: trust it no longer.
 
+use helve_host::wire::trust;
 use serde_json::json;
 
 use super::known;
 use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::escape;
-use crate::wire::trust;
 
 /// As typed.
 #[derive(Debug, clap::Args)]

@@ -1,5 +1,10 @@
 //! What a project brings, as a person must see it before it counts. Nothing in it can hide.
 
+use helve_host::config::ToolKind;
+use helve_host::config::asked::AskedSettings;
+use helve_host::wire::brought::BroughtTool;
+use helve_host::wire::demands::Demand;
+use helve_host::wire::trust::{Brought, What};
 use helve_mcp::trust::Verdict;
 use helve_tools::program::ProgramToolConfig;
 use serde_json::Value;
@@ -8,13 +13,8 @@ use crate::app::App;
 use crate::commands::mcp::show::quoted;
 use crate::commands::mcp::trust::print_diff;
 use crate::commands::{hooks, mcp, rules};
-use crate::config::ToolKind;
-use crate::config::asked::AskedSettings;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
-use crate::wire::brought::BroughtTool;
-use crate::wire::demands::Demand;
-use crate::wire::trust::{Brought, What};
 
 /// Shows one thing.
 pub(super) fn print(one: &Brought, app: &mut App<'_>) -> anyhow::Result<()> {

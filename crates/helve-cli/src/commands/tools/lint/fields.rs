@@ -4,9 +4,8 @@ use std::path::{Path, PathBuf};
 
 use helve::template::Template;
 use helve::{Problem, Registry, Tool};
+use helve_host::suggest;
 use serde_json::Value;
-
-use crate::suggest;
 
 /// That a program's file is not there. A bare name is looked up when it runs, so nobody can tell of it here.
 pub(super) fn missing_program(written: &Value, file: &Path) -> Option<Problem> {

@@ -10,14 +10,14 @@ use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
 use helve::{DefinitionError, Problem, Tool};
+use helve_host::config::document::read_text;
+use helve_host::config::origin::short;
+use helve_host::config::{Origin, find};
 use helve_tools::openapi::document::DOCUMENT_BYTES_MAX;
 use serde::Serialize;
 use serde_json::json;
 
 use crate::app::App;
-use crate::config::document::read_text;
-use crate::config::origin::short;
-use crate::config::{Origin, find};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{Ui, count, escape};
@@ -167,7 +167,7 @@ fn check(file: &Path) -> Report {
     }
     let text = match read_text(file, DOCUMENT_BYTES_MAX) {
         Ok(text) => text,
-        Err(failure) => return Report::refused(Finding::error(file, failure.details.join("; "))),
+        Err(failure) => return Report::refused(Finding::error(file, failure.lines().join("; "))),
     };
     if openapi::looks_like_one(&text) { openapi::check(file, &text) } else { definition::check(file, &text) }
 }

@@ -4,10 +4,9 @@ use helve::precondition::Condition;
 use helve::schema::repair::repair;
 use helve::template::Template;
 use helve::{Problem, Registry, Tool};
+use helve_host::suggest;
 
 use serde_json::Value;
-
-use crate::suggest;
 
 /// Constant arguments, of steps, effects, undo or recall, that the tool they are for would refuse.
 pub(super) fn refused_arguments(written: &Value, registry: &Registry) -> Vec<Problem> {

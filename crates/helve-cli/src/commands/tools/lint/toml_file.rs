@@ -5,22 +5,22 @@ use std::path::Path;
 use std::sync::Arc;
 
 use helve::{DefinitionError, Layer, Problem, Registry, Tool};
+use helve_host::config::document::Document;
+use helve_host::config::{Config, ToolEntry, ToolKind, problems_of, schema, tool_entries};
+use helve_host::wire::{
+    InOrder, Made, Maker, builtin_as_shipped, in_order, is_of_server, parts, web, wrongly_named,
+};
 use helve_mcp::config::McpConfig;
 use helve_sandbox::Sandbox;
 use helve_tools::WebConfig;
 use serde_json::Value;
 
 use super::{Finding, Level, Report, fields, named, openapi};
-use crate::config::document::Document;
-use crate::config::{Config, ToolEntry, ToolKind, problems_of, schema, tool_entries};
-use crate::wire::{
-    InOrder, Made, Maker, builtin_as_shipped, in_order, is_of_server, parts, web, wrongly_named,
-};
 
 pub(super) fn check(file: &Path) -> Report {
     let document = match Document::read(file) {
         Ok(document) => Arc::new(document),
-        Err(failure) => return Report::refused(Finding::error(file, failure.details.join("; "))),
+        Err(failure) => return Report::refused(Finding::error(file, failure.lines().join("; "))),
     };
     let mut report = Report::default();
     let problems = problems_of(&document, &schema::compiled());

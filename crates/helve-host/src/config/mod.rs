@@ -1,0 +1,41 @@
+//! `helve.toml`: what can be said, where it is read, and where each value came from.
+//!
+//! Layers, each over the one before: built-in defaults, the user's file, the project's file,
+//! the environment, flags. Reading order: [`Config`] is the typed whole; [`load()`] merges the
+//! layers; a [`Document`](document::Document) knows the line of every value; [`keys`] lists what
+//! there is from the doc comments of the types.
+
+mod types;
+
+pub mod adopted;
+pub mod asked;
+pub mod document;
+mod entry;
+pub mod file;
+pub mod find;
+pub mod hooks;
+pub mod keys;
+mod load;
+pub mod origin;
+mod overrides;
+pub mod parts;
+pub mod place;
+mod policy;
+mod retention;
+pub mod rules;
+pub mod schema;
+mod servers;
+mod standing;
+pub mod trusted;
+
+pub(crate) use entry::Sort;
+pub use entry::{ToolEntry, ToolKind, tool_entries};
+pub use hooks::HookSection;
+pub use load::{Inputs, Loaded, ProjectFile, load};
+pub use origin::Origin;
+pub use parts::{Problem, problems_of};
+pub use policy::PolicyPath;
+pub(crate) use retention::RetentionSection;
+pub(crate) use servers::BrokenServer;
+pub(crate) use types::{ApprovalsSection, CheckSection, Durability, TelemetrySection};
+pub use types::{Config, Resource};

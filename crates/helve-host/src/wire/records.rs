@@ -1,0 +1,186 @@
+//! The record of calls, as the HTTP server asks for it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use helve::event::EventKind;
+use helve::ports::{Journal, JournalError};
+use helve::{BoxFuture, CallId, Runtime};
+use helve_server::records::{self, Pruned, Record, RecordError, RecordQuery, Records, Verified};
+use helve_store::{
+    Among, Audit, AuditQuery, CallRecord, CallStatus, PruneReport, Retention, Shown, SigningKey, Store,
+    StoreError,
+};
+use jiff::Timestamp;
+
+use crate::config::Config;
+
+/// When a new process first checks the whole journal: not while everything else starts.
+const VERIFY_FIRST: Duration = Duration::from_secs(60);
+
+/// The journal's read side.
+pub struct AuditRecords {
+    store: Arc<Store>,
+    verified: Mutex<Option<Verified>>,
+    pruned: Mutex<Option<Pruned>>,
+}
+
+impl Records for AuditRecords {
+    fn list(&self, query: RecordQuery) -> BoxFuture<'_, Result<Vec<Record>, RecordError>> {
+        Box::pin(async move {
+            let query = resolve(query)?;
+            let found = self.read(move |audit| audit.list(&query)).await?;
+            found.iter().map(record).collect()
+        })
+    }
+
+    fn show(&self, id: CallId) -> BoxFuture<'_, Result<Option<Record>, RecordError>> {
+        Box::pin(async move {
+            match self.read(move |audit| audit.show(&id.to_string())).await? {
+                Shown::Call(call) => record(&call).map(Some),
+                Shown::Ambiguous(_) | Shown::Nothing => Ok(None),
+            }
+        })
+    }
+
+    fn verified(&self) -> Option<Verified> {
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn pruned(&self) -> Option<Pruned> {
+        *self.pruned.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl AuditRecords {
+    pub fn new(store: Arc<Store>) -> Self {
+        Self { store, verified: Mutex::new(None), pruned: Mutex::new(None) }
+    }
+
+    /// Checks the whole journal every so often, and tells whoever listens what was found. Never ends.
+    pub async fn keep_verifying(&self, every_s: u64, runtime: &Runtime) {
+        if every_s == 0 {
+            return std::future::pending().await;
+        }
+        let every = Duration::from_secs(every_s);
+        tokio::time::sleep(VERIFY_FIRST.min(every)).await;
+        loop {
+            self.verify(runtime).await;
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    async fn verify(&self, runtime: &Runtime) {
+        let found = match self.read(|audit| audit.verify(|_| {})).await {
+            Ok(found) => found,
+            // A journal that cannot be read is told of by readiness and by every call.
+            Err(error) => return tracing::warn!(%error, "the journal could not be checked"),
+        };
+        let problem = found.first_problem.map(|problem| problem.what);
+        if let Some(problem) = &problem {
+            tracing::error!(problem, "the journal is not sound; run `helve audit verify`");
+        }
+        let (entries, sound) = (u64::try_from(found.entries).unwrap_or_default(), problem.is_none());
+        let verified = Verified { at: Timestamp::now(), entries, sound };
+        *self.verified.lock().unwrap_or_else(PoisonError::into_inner) = Some(verified);
+        runtime.registry().announce(|| EventKind::AuditVerified { entries, problem });
+    }
+
+    /// Prunes the journal every so often, as the configuration says, and tells whoever listens. Never ends.
+    pub async fn keep_pruning(&self, config: &Config, runtime: &Runtime) {
+        let retention = &config.journal.retention;
+        if retention.every_s == 0 || !retention.is_set() {
+            return std::future::pending().await;
+        }
+        let every = Duration::from_secs(retention.every_s);
+        tokio::time::sleep(VERIFY_FIRST.min(every)).await;
+        loop {
+            self.prune(config, runtime).await;
+            tokio::time::sleep(every).await;
+        }
+    }
+
+    async fn prune(&self, config: &Config, runtime: &Runtime) {
+        let now = Timestamp::now();
+        let asked = config.journal.retention.at(&config.limits.calls, now, "[journal.retention]");
+        let (report, problem) = match self.try_prune(&asked, now).await {
+            Ok((report, held)) => (report, held),
+            Err(problem) => (PruneReport::default(), Some(problem)),
+        };
+        if let Some(problem) = &problem {
+            tracing::warn!(problem, "the journal could not be pruned as `[journal.retention]` says");
+        }
+        let count = |count: i64| u64::try_from(count).unwrap_or_default();
+        let (entries, erased) = (count(report.entries), count(report.erased));
+        let total = self.pruned().map_or(0, |before| before.entries) + entries;
+        let pruned = Pruned { at: Timestamp::now(), entries: total, done: problem.is_none() };
+        *self.pruned.lock().unwrap_or_else(PoisonError::into_inner) = Some(pruned);
+        runtime.registry().announce(|| EventKind::AuditPruned { entries, erased, problem });
+    }
+
+    /// What went, and what held the rest; or why nothing went.
+    async fn try_prune(
+        &self,
+        retention: &Retention,
+        now: Timestamp,
+    ) -> Result<(PruneReport, Option<String>), String> {
+        let key = SigningKey::open(self.store.path()).map_err(|error| error.to_string())?;
+        let pruned = self.store.prune(retention, &Arc::new(key), now, |_| {}).await;
+        let report = pruned.map_err(|error| error.to_string())?;
+        let asked = retention.clone();
+        let plan =
+            self.read(move |audit| audit.prune_plan(&asked)).await.map_err(|error| error.to_string())?;
+        Ok((report, plan.held.map(|hold| hold.to_string())))
+    }
+
+    /// Reads on a thread that may block, after what is queued is on disk: whoever has made a call
+    /// finds it.
+    async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&Audit) -> Result<T, StoreError> + Send + 'static,
+    ) -> Result<T, JournalError> {
+        self.store.flush().await?;
+        let audit = self.store.audit();
+        match tokio::task::spawn_blocking(move || read(&audit)).await {
+            Ok(Ok(found)) => Ok(found),
+            Ok(Err(error)) => Err(JournalError::new("the journal cannot be read").with_source(error)),
+            Err(error) => Err(JournalError::new("reading was cut short").with_source(error)),
+        }
+    }
+}
+
+fn resolve(asked: RecordQuery) -> Result<AuditQuery, RecordError> {
+    let status = match asked.status {
+        None => None,
+        Some(word) => {
+            let found = CallStatus::ALL.into_iter().find(|status| status.as_str() == word);
+            let known = CallStatus::ALL.map(CallStatus::as_str).join("`, `");
+            Some(found.ok_or_else(|| RecordError::Query(format!("`status` is one of `{known}`")))?)
+        }
+    };
+    let mut query = AuditQuery::default();
+    query.among = match asked.among {
+        records::Among::Calls => Among::Calls,
+        records::Among::Runs => Among::Runs,
+    };
+    query.tool = asked.tool;
+    query.status = status;
+    query.code = asked.code;
+    query.principal = asked.principal;
+    query.session = asked.session;
+    query.agent = asked.agent;
+    query.said = asked.said;
+    query.by = asked.by;
+    query.risk = asked.risk;
+    query.since = asked.since;
+    query.until = asked.until;
+    query.before = asked.before;
+    query.limit = asked.limit.unwrap_or(query.limit);
+    Ok(query)
+}
+
+fn record(call: &CallRecord) -> Result<Record, RecordError> {
+    let body = serde_json::value::to_raw_value(call)
+        .map_err(|error| JournalError::new("a record cannot be written as JSON").with_source(error))?;
+    Ok(Record { id: call.facts.call_id, principal: call.facts.caller.principal.clone(), body })
+}
