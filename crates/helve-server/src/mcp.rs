@@ -103,15 +103,15 @@ async fn check_scope(
         #[serde(borrow)]
         arguments: Option<&'a RawValue>,
     }
-    let (Message::Request(request), Ok(api)) = (message, app.api()) else { return Ok(None) };
-    if request.method != "tools/call" || !app.guard.asks_for_scopes(parts) {
+    let (Message::Request(request), Ok(api)) = (message, server.api()) else { return Ok(None) };
+    if request.method != "tools/call" || !server.guard.asks_for_scopes(parts) {
         return Ok(None);
     }
     // What cannot be read is refused where it is read for the call.
     let Ok(Named { name, arguments }) = helve_mcp::message::read(request.params.as_deref()) else {
         return Ok(None);
     };
-    let found = app.mcp.backend().find_tool(&name);
+    let found = server.mcp.backend().find_tool(&name);
     let names = match &found {
         Some(found) => vec![found.tool.name().clone()],
         // Whether there is such a tool nobody learns from what is asked for: `files__read` is `files/read`.
@@ -119,7 +119,7 @@ async fn check_scope(
             [ToolName::new(&name), ToolName::new(name.replace("__", "/"))].into_iter().flatten().collect()
         }
     };
-    let Some(refused) = app.guard.lacks_scope(parts, &names) else { return Ok(found) };
+    let Some(refused) = server.guard.lacks_scope(parts, &names) else { return Ok(found) };
     // The runtime refuses it as well, and records that.
     let read = |raw: &RawValue| parse(raw.get().as_bytes(), JsonLimits::default()).ok();
     let call = Call::new(name, arguments.and_then(read).unwrap_or_default());
@@ -141,16 +141,16 @@ pub(crate) async fn metadata(
 
 /// Answers a request of the stateless era. Its client takes it back by going away.
 async fn stateless(
-    app: &Arc<App>,
+    server: &Arc<ServerState>,
     parts: &Parts,
     caller: Arc<Caller>,
     request: Request,
     mut found: Option<FoundTool>,
 ) -> Response<Body> {
-    let session = app.mcp.open_once(caller);
+    let session = server.mcp.open_once(caller);
     // Which headers a tool wants is known once it is there.
     if let Some(tool) = sole(&parts.headers, headers::NAME).filter(|_| request.method == "tools/call") {
-        let backend = app.mcp.backend();
+        let backend = server.mcp.backend();
         found = found.or_else(|| backend.find_tool(tool));
         if found.is_none()
             && let Some(expected) = Arc::clone(backend).expected(tool, &visitor_of(&session))

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use helve_core::approval::{Ask, Mark};
 use helve_core::json::canonical;
+use helve_core::ports::Ledger;
 use helve_core::record::RawJson;
 use helve_core::{
     Approval, ApprovalId, ApprovalQuery, ApprovalState, Call, Context, ContextParts, ErrorCode, Label,
@@ -20,7 +21,7 @@ pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
 use crate::runtime::Engine;
-use crate::sessions::{self, Fresh};
+use crate::sessions::{Fresh, Sessions};
 
 /// The question whether a call may run.
 pub(super) async fn question(
@@ -53,7 +54,7 @@ pub(super) async fn question(
         call.advice.as_ref().map(|advice| record.arguments.scrubber().advice(advice).into_inner());
     approval.asks_each_time = asks_each_time;
     approval.risk = tool.definition().risk;
-    approval.marks = marks(engine, tool, call).await;
+    approval.marks = marks(&engine.judges.sessions, &engine.settings.approvals.own_domains, tool, call).await;
     approval.part = record.subject.part().cloned();
     approval.outer = record.subject.part().and_then(|_| record.subject.run()?.outer().map(str::to_owned));
     approval.idempotency_key = call.idempotency_key.clone();
@@ -72,7 +73,7 @@ pub(super) async fn question(
 /// The approval that this call has used up already, under its idempotency key. What it would use may be gone since,
 /// because of that very call, so nobody looks at it: the ledger answers with what became of the call.
 pub(super) async fn used_before(
-    engine: &Engine,
+    ledger: &dyn Ledger,
     tool: &Tool,
     call: &Call,
     record: &BeforeWork<'_, '_>,
@@ -83,21 +84,21 @@ pub(super) async fn used_before(
     let mut query = ApprovalQuery::default();
     (query.state, query.tool) = (Some(ApprovalState::Used), Some(tool.name().to_string()));
     query.principal.clone_from(&call.caller.principal);
-    let used = engine.ledger.approvals(query).await.map_err(unavailable)?;
+    let used = ledger.approvals(query).await.map_err(unavailable)?;
     let binding = binding(tool, call, record.subject.part());
     Ok(used.into_iter().find(|approval| approval.binding == binding))
 }
 
 /// What a person should mind.
-async fn marks(engine: &Engine, tool: &Tool, call: &Call) -> Vec<Mark> {
+async fn marks(sessions: &Sessions, own_domains: &[String], tool: &Tool, call: &Call) -> Vec<Mark> {
     let mut marks = Mark::of(tool.definition());
-    let session = sessions::of(engine, &call.caller, Fresh::known()).await;
+    let session = sessions.of(&call.caller, Fresh::known()).await;
     // Where that cannot be read the call does not run anyway.
     let labels = session.ok().flatten().map_or(LabelSet::NONE, |session| session.labels());
     if labels.has(Label::Untrusted) {
         marks.push(Mark::UntrustedSession);
     }
-    if leads_outside(&call.arguments, &engine.settings.approvals.own_domains) {
+    if leads_outside(&call.arguments, own_domains) {
         marks.push(Mark::OutsideDomain);
     }
     marks

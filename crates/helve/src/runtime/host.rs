@@ -79,7 +79,7 @@ impl ComposedHost {
 
     /// A tool is to be called as the part `step`.
     pub(crate) fn part(&self, context: &Context, step: Arc<str>, call: Box<Call>) -> DuePart {
-        let run = Some(&self.run).filter(|run| !run.is_over()).cloned();
+        let run = Some(Arc::clone(&self.run));
         part_of(Arc::clone(&self.engine), run, context, step, call, FollowUp::AtOnce)
     }
 }

@@ -14,7 +14,6 @@ use super::super::origin::Origin;
 use super::close::end_status;
 use super::{CallRecorder, Redacted, Subject};
 use crate::runs::{ActiveRun, Place};
-use crate::runtime::Engine;
 
 /// Longest text of arguments and of a result that a trace gets, in bytes.
 const CONTENT_BYTES_MAX: usize = 8 << 10;
@@ -55,8 +54,12 @@ impl Kept {
 }
 
 /// The place of a call in a trace, where somebody wants to know of it.
-pub(super) fn open(engine: &Engine, call: &Call, subject: &Subject<'_>) -> Option<Box<OpenTrace>> {
-    let tracer = engine.tracer.as_ref()?;
+pub(super) fn open(
+    tracer: Option<&Arc<dyn Tracer>>,
+    call: &Call,
+    subject: &Subject<'_>,
+) -> Option<Box<OpenTrace>> {
+    let tracer = tracer?;
     let origin = subject.origin();
     let place = match origin {
         // A trace has all of a run or nothing of it.
