@@ -5,12 +5,12 @@
 //! the spaces that are not a space. Line feeds and tabs are part of text. Beside it, letters of one script
 //! that pass for those of another are found by the words that they stand in.
 
-mod company;
+mod joiners;
 mod look_alikes;
 
 use std::borrow::Cow;
 
-pub use company::belongs;
+pub use joiners::belongs;
 
 /// What kind of thing a hidden character is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,7 +43,7 @@ pub fn name(c: char) -> Option<&'static str> {
     look_up(c).map(|(_, name)| name)
 }
 
-/// What a letter is that [`deceptive`] finds by the company it keeps.
+/// What a letter is that [`deceptive`] finds by the joiners it keeps.
 pub const LOOK_ALIKE: &str = "letter of another script that looks like a plain one";
 
 /// Where characters stand that hide or pass for others, in bytes and in order, with what each is in words

@@ -5,13 +5,13 @@ pub mod definition;
 mod function;
 pub mod parameter;
 
-mod beside;
 pub mod cost;
 pub mod effect;
-mod looks_at;
 pub mod precondition;
 pub mod preview;
 pub mod retry;
+mod tagged_table;
+mod template_check;
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -243,7 +243,7 @@ impl Tool {
         }
         let (expected, refused) = read_expected(&definition);
         problems.extend(refused);
-        problems.extend(looks_at::problems(&definition, |effect| own.effects.contains_key(&effect)));
+        problems.extend(template_check::problems(&definition, |effect| own.effects.contains_key(&effect)));
         match input {
             Some(input) if problems.is_empty() => Ok(Self(Arc::new(Inner {
                 provider_name: definition.name.provider_name(),

@@ -58,7 +58,7 @@ impl Source {
 pub struct Line {
     /// Counts up from 1 over all lines of a server, from the start of the process that wrote them.
     pub number: u64,
-    /// When.
+    /// When the line was written.
     pub at: Timestamp,
     /// Where it is from.
     pub source: Source,

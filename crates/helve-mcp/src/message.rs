@@ -33,16 +33,16 @@ pub struct Request {
     pub id: Id,
     /// What is asked.
     pub method: String,
-    /// With what.
+    /// The parameters, as they came.
     pub params: Option<Raw>,
 }
 
 /// Something told.
 #[derive(Debug, Clone)]
 pub struct Notification {
-    /// What about.
+    /// What the notification is about: `notifications/progress`.
     pub method: String,
-    /// With what.
+    /// The parameters, as they came.
     pub params: Option<Raw>,
 }
 
@@ -92,7 +92,7 @@ impl fmt::Display for Id {
 pub struct RpcError {
     /// JSON-RPC's code.
     pub code: i64,
-    /// Why.
+    /// What went wrong, for people.
     pub message: String,
     /// What else there is to say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -205,7 +205,7 @@ impl Message {
         }
     }
 
-    /// The message as one line, without its end.
+    /// The message as JSON text. [`push_line`] makes a line of it.
     pub fn to_text(&self) -> String {
         // Nothing in an envelope can fail to be written.
         serde_json::to_string(self).unwrap_or_default()
@@ -215,6 +215,20 @@ impl Message {
     pub fn answer(id: Id, result: Result<Raw, RpcError>) -> Self {
         Self::Response(Response { id: Some(id), result })
     }
+}
+
+/// Appends a message as one line.
+///
+/// INVARIANT: every message on a stream of lines is written by this. JSON allows line ends between its parts, and raw
+/// parts of a message keep theirs. Written as they are, they would end the message early, and a line between them could
+/// pass for a message of its own that a stranger wrote. Within texts JSON has none, so a space says the same.
+pub fn push_line(out: &mut Vec<u8>, message: &str) {
+    let start = out.len();
+    out.extend_from_slice(message.as_bytes());
+    for byte in out[start..].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
+        *byte = b' ';
+    }
+    out.push(b'\n');
 }
 
 /// A message as it is on the wire.
@@ -490,6 +504,28 @@ mod tests {
             r#"{"jsonrpc":"2.0","id":4,"error":{"code":-32602,"message":"no","data":{"z":[1 ,2]}}}"#,
         ] {
             assert_eq!(parsed(text).unwrap().to_text(), text);
+        }
+    }
+
+    #[test]
+    fn a_message_is_one_line_and_no_part_of_it_another() {
+        let forged = "{\"jsonrpc\":\"2.0\",\"id\":9,\"method\":\"tools/call\",\"params\":{\"name\":\"pay\"}}";
+        for end in ["\n", "\r\n", "\r"] {
+            let text = format!(
+                "{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"x\",\"params\":{{\"a\\n\":{end}{forged}{end}}}}}"
+            );
+            let message = parsed(&text).unwrap();
+            let mut line = Vec::new();
+            push_line(&mut line, &message.to_text());
+            assert_eq!(line.iter().filter(|byte| matches!(byte, b'\n' | b'\r')).count(), 1, "{end:?}");
+            assert_eq!(line.last(), Some(&b'\n'));
+            let (Message::Request(sent), Message::Request(read)) = (message, Message::parse(&line).unwrap())
+            else {
+                panic!("a request is read as one");
+            };
+            let value =
+                |request: Request| serde_json::from_str::<serde_json::Value>(request.params.unwrap().get());
+            assert_eq!(value(read).unwrap(), value(sent).unwrap(), "it means the same");
         }
     }
 

@@ -28,7 +28,7 @@ pub enum StateError {
     Unusable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with the file.
         message: String,
     },
     /// What it holds is not what Helve wrote.
@@ -120,7 +120,7 @@ impl StateFile {
         self.path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."))
     }
 
-    fn beside(&self, ending: &str) -> PathBuf {
+    fn path_with(&self, ending: &str) -> PathBuf {
         let mut path = self.path.as_os_str().to_owned();
         path.push(ending);
         path.into()
@@ -172,7 +172,7 @@ impl StateFile {
 
     fn lock(&self) -> Result<File, StateError> {
         let file =
-            private_file(&self.beside(".lock"), Existing::Keep).map_err(|error| self.unusable(&error))?;
+            private_file(&self.path_with(".lock"), Existing::Keep).map_err(|error| self.unusable(&error))?;
         for _ in 0..LOCK_TRIES {
             match file.try_lock() {
                 Ok(()) => return Ok(file),
@@ -191,7 +191,7 @@ impl StateFile {
                 return Err(io::Error::other(format!("it would be larger than {FILE_BYTES_MAX} bytes")));
             }
             // Only the holder of the lock is here: what stands there is a crash's leftover.
-            let beside = self.beside(".new");
+            let beside = self.path_with(".new");
             if let Err(error) = fs::remove_file(&beside)
                 && error.kind() != io::ErrorKind::NotFound
             {
@@ -277,7 +277,7 @@ mod tests {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&file.path), 0o600);
         assert_eq!(mode(file.folder()), 0o700);
-        assert!(!file.beside(".new").exists());
+        assert!(!file.path_with(".new").exists());
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = file(&folder);
         push(&file, 1).unwrap();
-        fs::write(file.beside(".new"), "half").unwrap();
+        fs::write(file.path_with(".new"), "half").unwrap();
         push(&file, 2).unwrap();
         assert_eq!(file.read::<Vec<u32>>().unwrap(), [1, 2]);
     }

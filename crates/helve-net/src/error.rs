@@ -20,7 +20,7 @@ pub enum NetError {
     /// A header that a request must not bring along.
     #[error("the header `{name}` is the client's own to set; leave it out")]
     BadHeader {
-        /// Which.
+        /// The name of the header.
         name: String,
     },
     /// The address is not on the public internet and the policy does not list it.
@@ -90,13 +90,13 @@ pub enum NetError {
     Redirect {
         /// Host and port.
         host: String,
-        /// Why not.
+        /// Why the redirect is not followed.
         reason: &'static str,
     },
     /// A redirect was followed, and nothing could be sent to where it leads.
     #[error("a redirect leads nowhere: {source}")]
     Redirected {
-        /// Why not.
+        /// Why nothing could be sent there.
         source: Box<NetError>,
     },
     /// The connection broke, or what came was not HTTP.

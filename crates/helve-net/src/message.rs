@@ -17,7 +17,7 @@ use crate::target::Target;
 pub struct Request {
     /// What to do.
     pub method: Method,
-    /// Where.
+    /// The address to request.
     pub url: Url,
     /// What goes with it. Mark secrets with [`HeaderValue::set_sensitive`].
     pub headers: HeaderMap,

@@ -20,7 +20,7 @@ const DRAIN_GRACE: Duration = Duration::from_millis(500);
 /// A program that has ended.
 #[derive(Debug)]
 pub struct Finished {
-    /// How.
+    /// How the program ended.
     pub end: End,
     /// What it wrote.
     pub stdout: Vec<u8>,

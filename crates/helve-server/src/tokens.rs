@@ -32,15 +32,15 @@ pub enum TokenError {
     /// One is too short to be secret, or too long to be a token.
     #[error("the token on line {line} must have 16 to 1,024 characters and no space")]
     Length {
-        /// Where.
+        /// The number of the line, counted from one.
         line: usize,
     },
     /// A name that cannot be told from others, or is nobody's.
     #[error("the name on line {line} of the token file cannot be used")]
     Name {
-        /// Where.
+        /// The number of the line, counted from one.
         line: usize,
-        /// Why.
+        /// What is wrong with the name.
         source: PrincipalError,
     },
 }

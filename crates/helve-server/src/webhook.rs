@@ -97,9 +97,7 @@ impl Webhook {
         let turns = std::sync::Arc::new(tokio::sync::Semaphore::new(AT_ONCE_MAX));
         loop {
             let Some(approval) = changes.next().await else {
-                tracing::warn!(
-                    "more questions than the webhook could be told of; see `helve approvals list`"
-                );
+                tracing::warn!("more questions than the webhook can post; see `helve approvals list`");
                 continue;
             };
             if approval.state != ApprovalState::Pending || told.contains(&approval.id) {

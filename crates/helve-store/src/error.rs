@@ -87,7 +87,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The file's format.
         found: i64,
-        /// Ours.
+        /// The newest format that this Helve knows.
         known: i64,
     },
     /// An earlier version of Helve wrote the file, and it stands where it cannot be brought up to date.
@@ -100,7 +100,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The file's format.
         found: i64,
-        /// Ours.
+        /// The newest format that this Helve knows.
         known: i64,
     },
     /// An earlier version of Helve wrote the file, and it is not the one that its anchor knows.
@@ -124,7 +124,7 @@ pub enum StoreError {
         path: PathBuf,
         /// The file's format.
         found: i64,
-        /// Ours.
+        /// The newest format that this Helve knows.
         known: i64,
     },
     /// An earlier version of Helve wrote the file, and it could not be brought up to date. It is as it was.
@@ -134,9 +134,9 @@ pub enum StoreError {
         path: PathBuf,
         /// The file's format.
         found: i64,
-        /// Ours.
+        /// The newest format that this Helve knows.
         known: i64,
-        /// Why.
+        /// Why the migration failed.
         #[source]
         source: Box<StoreError>,
     },
@@ -197,7 +197,7 @@ pub enum StoreError {
     Unwritten {
         /// How many are lost.
         entries: usize,
-        /// Why.
+        /// Why they could not be written.
         reason: String,
     },
     /// The journal refused.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 
 use crate::audit::{Damage, read_spending};
 use crate::error::StoreError;
-use crate::queue::{self, Answer, Job, Reply};
+use crate::queue::{self, ClaimOutcome, Job, Reply};
 use crate::store::Store;
 
 /// How often to look whether another process has finished with a key.
@@ -48,12 +48,12 @@ impl Journal for Store {
             loop {
                 let claim = claim.clone();
                 match self.ask(|reply| Job::Begin { started, claim, reply }).await? {
-                    Answer::Fresh(key) => {
+                    ClaimOutcome::Fresh(key) => {
                         key.hand_over();
                         return Ok(Begun::Fresh);
                     }
-                    Answer::Settled(begun) => return Ok(begun),
-                    Answer::Elsewhere(back) => started = back,
+                    ClaimOutcome::Settled(begun) => return Ok(begun),
+                    ClaimOutcome::Elsewhere(back) => started = back,
                 }
                 tokio::time::sleep(POLL_PAUSE).await;
             }

@@ -42,7 +42,7 @@ pub(crate) enum Job {
     /// Write all of them or none, and tell when they are on disk.
     CommitAll(Vec<Entry>, Option<Reply<()>>),
     /// Claim an idempotency key and write the start of its call.
-    Begin { started: Box<Started>, claim: KeyClaim, reply: Reply<Answer> },
+    Begin { started: Box<Started>, claim: KeyClaim, reply: Reply<ClaimOutcome> },
     /// Write the end of a call, and what to answer when its key comes again.
     Finish { entry: Entry, claim: KeyClaim, status: Arc<Status>, reply: Option<Reply<()>> },
     /// Give back the key of a call that was never run.
@@ -175,7 +175,7 @@ impl Health {
 }
 
 /// What became of a claim.
-pub(crate) enum Answer {
+pub(crate) enum ClaimOutcome {
     /// Ours, and on disk.
     Fresh(HeldKey),
     /// Somebody else's, and decided.

@@ -31,7 +31,7 @@ pub enum OptionsError {
     /// A header cannot be sent. Its value is not repeated.
     #[error("the header `{name}` cannot be sent")]
     Header {
-        /// Which.
+        /// The name of the header.
         name: String,
     },
     /// The name of the service is none.

@@ -33,7 +33,7 @@ Prints what the hooks say together, as one hook would: a hook command of Claude 
 For what Helve's own calls fire, nothing needs to be done.
 
 Exit codes:
-  0 nobody objects   2 it must not happen; standard error says why
+  0 no hook objects   2 a hook forbids it; standard error says why
 
 Examples:
   helve hook fire SessionStart --input '{\"session_id\": \"s-1\", \"source\": \"startup\"}'

@@ -32,7 +32,7 @@ pub(crate) struct Args {
     /// Serve on this address [default: 127.0.0.1:7777, or any free port where that is taken]
     #[arg(long, value_name = "ADDR", value_parser = address)]
     listen: Option<SocketAddr>,
-    /// Let in whoever has a token of this file; made where it is not there
+    /// Accept the tokens in this file; Helve makes the file if it is missing
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// Check, change nothing and serve nothing

@@ -127,7 +127,7 @@ const CLI_INTRODUCTION: &str = "\
 
 Answers go to standard output; remarks, errors and the log go to standard error. On a terminal there
 are tables and colour; in a pipe columns are plain and aligned, and nothing is cut. `NO_COLOR` and
-`--color` are respected. Characters that act on a terminal are shown escaped, whoever wrote them.
+`--color` are respected. Characters that act on a terminal are always shown escaped.
 
 `--json` gives one JSON document on one line (`audit export`: one a line). An error is then one line
 of JSON on standard error: `{\"error\": {\"message\": …, \"details\": […], \"hints\": […]}}`. `call --json`
@@ -142,10 +142,10 @@ always prints the whole outcome, also of a call that failed.
 | 4 | denied |
 
 Ctrl-C takes a running call back, and so do SIGTERM and the closing of the terminal (SIGHUP, unless
-started with `nohup`): the tool is told, and the journal says so. A program gets SIGTERM first, and
-SIGKILL after `execution.cancel_grace_ms`. What a composed tool did before is undone where it says
-`on_error = \"undo\"`, and the command waits for that; Ctrl-C once more ends it at once, as a crash
-would, and `helve runs resume` or `helve runs cancel` takes it up. A reader that leaves early, as in
+started with `nohup`): Helve asks the tool to stop, and the journal records it. A program gets SIGTERM
+first, and SIGKILL after `execution.cancel_grace_ms`. A composed tool with `on_error = \"undo\"` undoes
+what it did, and the command waits for that. A second Ctrl-C ends the command at once, as a crash would;
+`helve runs resume` or `helve runs cancel` then deals with the run. A reader that leaves early, as in
 `helve tools list | head -1`, is no error.
 ";
 

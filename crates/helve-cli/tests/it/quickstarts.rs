@@ -1,5 +1,6 @@
-//! The quickstarts, and the loops of agents over plain HTTP. Every block of shell in `docs/quickstart-*.md` is run
-//! as it stands there, but for those that say whose program they need (`sh claude`, `sh editor`).
+//! The tutorial, the quickstarts, and the loops of agents over plain HTTP. Every block of shell in `docs/tutorial.md` and
+//! `docs/quickstart-*.md` is run as it stands there, but for those that say whose program they need (`sh claude`,
+//! `sh editor`) and the build of Helve itself (`sh build`).
 
 use std::io::{BufRead, BufReader};
 use std::net::TcpListener;
@@ -23,6 +24,11 @@ fn page(name: &str) -> String {
 fn blocks(page: &str) -> Vec<(&str, &str)> {
     let parts = page.split("```").skip(1).step_by(2);
     parts.map(|block| block.split_once('\n').unwrap()).collect()
+}
+
+/// A command that must end with this exit code.
+fn ending(command: &str, code: u8) -> String {
+    format!("if {command}then exit 1; else test $? -eq {code}; fi\n")
 }
 
 /// A model on loopback, ended with the test.
@@ -90,12 +96,31 @@ impl Desk {
                 // It runs already.
                 "sh" if text == "helve up\n" => {}
                 "sh" => script.push_str(text),
-                "sh fails" => script.push_str(&format!("if {text}then exit 1; else test $? -eq 2; fi\n")),
+                "sh fails" => script.push_str(&ending(text, 2)),
+                "sh asks" => script.push_str(&ending(text, 3)),
+                "sh denied" => script.push_str(&ending(text, 4)),
                 _ => {}
             }
         }
         assert!(!script.is_empty(), "{name} shows no command");
         self.shell(&script, variables)
+    }
+}
+
+#[test]
+fn the_tutorial_runs_as_shown() {
+    let said = Desk::new().run_page("tutorial.md", &[]);
+    for expected in [
+        "\"text\": \"0.3\"",
+        "mended /expression",
+        "did you mean `math-eval`?",
+        "\n42\n",
+        "{\"invoice\":\"2026-17\"}",
+        "waiting: a person must approve this call first",
+        "denied by `rule deny file-read(.env)`: a rule of the project on this machine says so",
+        "nothing was changed or removed",
+    ] {
+        assert!(said.contains(expected), "{expected}: {said}");
     }
 }
 
@@ -202,6 +227,9 @@ fn the_quickstart_for_rust_shows_the_example_that_is_run() {
     let page = page("quickstart-rust.md");
     let shown = blocks(&page).into_iter().find(|(kind, _)| *kind == "rust").unwrap().1;
     assert!(example.ends_with(shown), "docs/quickstart-rust.md shows examples/quickstart.rs");
+    let embedded = std::fs::read_to_string(repository().join("examples/embed.rs")).unwrap();
+    let shown = blocks(&page).into_iter().filter(|(kind, _)| *kind == "rust").nth(1).unwrap().1;
+    assert!(embedded.contains(shown), "and lines of examples/embed.rs");
     let desk = Desk::new();
     desk.run_page("quickstart-rust.md", &[]);
     assert!(desk.home.project().join("agent/Cargo.toml").exists());

@@ -10,7 +10,7 @@ use crate::error::ToolError;
 use crate::expression::Expression;
 use crate::memory::MemoryScope;
 use crate::template::Template;
-use crate::tool::beside;
+use crate::tool::tagged_table;
 
 /// A declared change.
 ///
@@ -80,7 +80,7 @@ impl<'de> Deserialize<'de> for Effect {
             when: Option<Expression>,
         }
         let (OfAll { description, reversible, when }, change) =
-            beside::read(deserializer, &["description", "reversible", "when"])?;
+            tagged_table::read(deserializer, &["description", "reversible", "when"])?;
         Ok(Self { description, reversible, when, change })
     }
 }

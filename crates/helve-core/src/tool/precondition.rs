@@ -10,7 +10,7 @@ use crate::BoxFuture;
 use crate::context::Context;
 use crate::error::ToolError;
 use crate::memory::MemoryScope;
-use crate::tool::beside;
+use crate::tool::tagged_table;
 
 pub use expected::{Compares, Expected, Operator};
 
@@ -50,7 +50,7 @@ impl<'de> Deserialize<'de> for Precondition {
             critical: bool,
         }
         let (OfAll { description, critical }, condition) =
-            beside::read(deserializer, &["description", "critical"])?;
+            tagged_table::read(deserializer, &["description", "critical"])?;
         Ok(Self { description, critical, condition })
     }
 }

@@ -17,8 +17,8 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
-use super::hub::{Flight, Hub, InFlight};
-use super::link::{Answer, Link, LinkError, Outgoing};
+use super::hub::{Hub, InFlight, OpenQuestion};
+use super::link::{Link, LinkError, Outgoing, RpcResult};
 use super::news::News;
 use crate::era::{Era, meta};
 use crate::message::{Fields, Notification, Raw, RpcError, in_words, is_object, raw};
@@ -65,7 +65,7 @@ pub(crate) type Acknowledged = Arc<watch::Sender<Option<BTreeSet<String>>>>;
 pub struct Ask {
     /// What is asked.
     pub method: &'static str,
-    /// With what.
+    /// The parameters.
     pub params: Fields,
     /// Whoever the question is for: the server's own questions go there.
     pub client: Option<Arc<dyn Client>>,
@@ -164,7 +164,7 @@ impl Connection {
     }
 
     /// Asks, answers what the server asks back, and waits for the end of it.
-    pub async fn ask(&self, mut ask: Ask) -> Result<Answer, LinkError> {
+    pub async fn ask(&self, mut ask: Ask) -> Result<RpcResult, LinkError> {
         let total = Instant::now() + ask.timeout_total;
         for round in 0..ROUNDS_MAX {
             let answer = match self.ask_once(&ask, total).await {
@@ -201,7 +201,7 @@ impl Connection {
     }
 
     /// One question and its answer.
-    async fn ask_once(&self, ask: &Ask, total: Instant) -> Result<Answer, LinkError> {
+    async fn ask_once(&self, ask: &Ask, total: Instant) -> Result<RpcResult, LinkError> {
         let id = self.hub.next_id();
         let params = self.params(ask, id)?;
         let mut headers = Vec::new();
@@ -211,7 +211,7 @@ impl Connection {
         }
         let outgoing =
             Outgoing { id, method: ask.method.to_owned(), params: Some(params), headers, deadline: total };
-        let flight = Flight::begin(&self.hub, id, ask);
+        let flight = OpenQuestion::begin(&self.hub, id, ask);
         let request = self.link.request(outgoing);
         let answer = wait(request, &flight.question, ask, total).await;
         if answer.is_ok() {
@@ -330,11 +330,11 @@ fn named(params: Option<Raw>, key: &str) -> Result<Raw, InputError> {
 
 /// Waits for the answer, as long as the server shows that it is at work.
 async fn wait(
-    mut request: BoxFuture<'_, Result<Answer, LinkError>>,
+    mut request: BoxFuture<'_, Result<RpcResult, LinkError>>,
     flight: &InFlight,
     ask: &Ask,
     total: Instant,
-) -> Result<Answer, LinkError> {
+) -> Result<RpcResult, LinkError> {
     let began = Instant::now();
     let sleep = tokio::time::sleep_until(total.min(began + ask.timeout));
     tokio::pin!(sleep);

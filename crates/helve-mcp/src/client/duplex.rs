@@ -12,7 +12,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::AbortHandle;
 
 use super::incoming::Incoming;
-use super::link::{Answer, Link, LinkError, Outgoing, Receiver};
+use super::link::{Link, LinkError, Outgoing, Receiver, RpcResult};
 use crate::message::{Id, Message, Notification, Request, unasked};
 
 /// How many messages wait to be written before senders wait too.
@@ -41,7 +41,7 @@ pub(crate) struct Duplex {
 }
 
 struct Shared {
-    pending: Mutex<HashMap<i64, oneshot::Sender<Answer>>>,
+    pending: Mutex<HashMap<i64, oneshot::Sender<RpcResult>>>,
     closed: OnceLock<LinkError>,
     is_closed: watch::Sender<bool>,
 }
@@ -76,7 +76,7 @@ impl Drop for Duplex {
 }
 
 impl Shared {
-    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<i64, oneshot::Sender<Answer>>> {
+    fn pending(&self) -> std::sync::MutexGuard<'_, HashMap<i64, oneshot::Sender<RpcResult>>> {
         self.pending.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -93,7 +93,7 @@ impl Shared {
 }
 
 impl Link for Duplex {
-    fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Answer, LinkError>> {
+    fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<RpcResult, LinkError>> {
         Box::pin(async move {
             let Outgoing { id, method, params, .. } = outgoing;
             let text = Message::Request(Request { id: Id::Number(id), method, params }).to_text();

@@ -18,7 +18,7 @@ use tokio::task::AbortHandle;
 use tokio::time::Instant;
 
 use super::incoming::Incoming;
-use super::link::{Answer, Link, LinkError, Outgoing, Receiver};
+use super::link::{Link, LinkError, Outgoing, Receiver, RpcResult};
 use super::resumes::{IN_VAIN_MAX, RETRY_DEFAULT, RETRY_MAX, RETRY_MIN, Resumes};
 use super::sse::Events;
 use crate::message::{self, Id, Message, Notification, Request, Response};
@@ -233,7 +233,7 @@ impl Http {
         id: i64,
         response: StreamingResponse,
         deadline: Instant,
-    ) -> Result<Answer, LinkError> {
+    ) -> Result<RpcResult, LinkError> {
         if let Some(session) = response.headers.get(SESSION_ID)
             && !self.is_stateless()
         {
@@ -284,7 +284,7 @@ impl Http {
         id: i64,
         response: StreamingResponse,
         deadline: Instant,
-    ) -> Result<Answer, LinkError> {
+    ) -> Result<RpcResult, LinkError> {
         let events = Events::new(self.0.endpoint.bytes_max);
         let mut stream = Stream { response, events, last_id: None, has_brought: false };
         let mut resumes = Resumes::default();
@@ -309,7 +309,11 @@ impl Http {
     }
 
     /// Reads a stream until it answers our question, or to its end.
-    async fn read_stream(&self, stream: &mut Stream, id: Option<i64>) -> Result<Option<Answer>, LinkError> {
+    async fn read_stream(
+        &self,
+        stream: &mut Stream,
+        id: Option<i64>,
+    ) -> Result<Option<RpcResult>, LinkError> {
         let began = Instant::now();
         loop {
             let limit = self.0.endpoint.bytes_max;
@@ -439,7 +443,7 @@ struct Stream {
 }
 
 impl Link for Http {
-    fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Answer, LinkError>> {
+    fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<RpcResult, LinkError>> {
         boxed(|| async move {
             let Outgoing { id, method, params, headers, deadline } = outgoing;
             let mut waiting = Waiting { link: self, id, sent: false };
@@ -560,7 +564,7 @@ impl Drop for Waiting<'_> {
 }
 
 /// An error may come without an id: its question could not be read.
-fn is_answer(of: Option<&Id>, id: i64, result: &Answer) -> bool {
+fn is_answer(of: Option<&Id>, id: i64, result: &RpcResult) -> bool {
     match of {
         Some(of) => *of == Id::Number(id),
         None => result.is_err(),
@@ -569,7 +573,7 @@ fn is_answer(of: Option<&Id>, id: i64, result: &Answer) -> bool {
 
 /// Whether an error says that our session is gone: 404 as the protocol has it, or 400 as widely
 /// used servers do. An error that answers our question is none.
-fn is_lost_session(status: StatusCode, of: Option<&Id>, result: &Answer) -> bool {
+fn is_lost_session(status: StatusCode, of: Option<&Id>, result: &RpcResult) -> bool {
     match (status, result) {
         (StatusCode::NOT_FOUND, _) => true,
         (StatusCode::BAD_REQUEST, Err(error)) => {

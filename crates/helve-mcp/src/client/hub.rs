@@ -314,14 +314,14 @@ impl InFlight {
 }
 
 /// Keeps a question among the open ones as long as somebody waits for it.
-pub(crate) struct Flight<'h> {
+pub(crate) struct OpenQuestion<'h> {
     pub(crate) question: Arc<InFlight>,
     hub: &'h Hub,
     id: i64,
     is_answered: bool,
 }
 
-impl<'h> Flight<'h> {
+impl<'h> OpenQuestion<'h> {
     pub(crate) fn begin(hub: &'h Hub, id: i64, ask: &Ask) -> Self {
         let flight = Arc::new(InFlight {
             client: ask.client.clone(),
@@ -346,7 +346,7 @@ impl<'h> Flight<'h> {
     }
 }
 
-impl Drop for Flight<'_> {
+impl Drop for OpenQuestion<'_> {
     fn drop(&mut self) {
         // Noted before it is gone: there is no moment at which neither is known.
         if let Some(client) = self.question.client.as_deref().filter(|_| !self.is_answered) {

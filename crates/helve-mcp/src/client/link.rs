@@ -10,7 +10,7 @@ use crate::message::{Notification, Raw, RpcError};
 /// One way to one server.
 pub(crate) trait Link: Send + Sync + 'static {
     /// Sends a question and waits for its answer. Dropped, the server is told that nobody waits.
-    fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Answer, LinkError>>;
+    fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<RpcResult, LinkError>>;
 
     /// Tells something.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), LinkError>>;
@@ -34,7 +34,7 @@ pub(crate) trait Link: Send + Sync + 'static {
 }
 
 /// What came of a question: a result, or an error of the server's.
-pub(crate) type Answer = Result<Raw, RpcError>;
+pub(crate) type RpcResult = Result<Raw, RpcError>;
 
 /// A question on its way.
 pub(crate) struct Outgoing {
@@ -72,7 +72,7 @@ pub enum LinkError {
     /// The link is gone. Whether the server had seen the question is not known unless `unsent`.
     #[error("{reason}")]
     Closed {
-        /// Why.
+        /// What went wrong, in words for the user.
         reason: String,
         /// The question cannot have reached the server.
         unsent: bool,

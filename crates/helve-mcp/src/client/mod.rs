@@ -26,3 +26,5 @@ pub(crate) mod tasks;
 pub use answers::{Answers, Sampler};
 pub use connection::{Ask, Connection, Greeting};
 pub use link::LinkError;
+#[cfg(fuzzing)]
+pub use sse::read_events;

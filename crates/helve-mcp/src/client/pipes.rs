@@ -9,6 +9,7 @@ use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 
 use super::duplex::Writer;
 use super::link::LinkError;
+use crate::message::push_line;
 
 /// How much is read at once.
 const CHUNK: usize = 64 << 10;
@@ -74,12 +75,9 @@ impl<W: AsyncWrite + Send + Unpin + 'static> Writer for LineWriter<W> {
     fn write(&mut self, messages: Vec<String>) -> BoxFuture<'_, Result<(), LinkError>> {
         Box::pin(async move {
             let length = messages.iter().map(|message| message.len() + 1).sum();
-            let mut text = String::with_capacity(length);
-            for message in messages {
-                text.push_str(&message);
-                text.push('\n');
-            }
-            self.send(text.as_bytes()).await.map_err(|error| {
+            let mut text = Vec::with_capacity(length);
+            messages.iter().for_each(|message| push_line(&mut text, message));
+            self.send(&text).await.map_err(|error| {
                 LinkError::closed(match error.kind() {
                     // Where it has ended, that is told from its end.
                     io::ErrorKind::BrokenPipe => "the server has closed its input".to_owned(),
@@ -114,6 +112,15 @@ mod tests {
         let refused = all(&long, 1000).await;
         assert_eq!(refused.len(), 1);
         assert!(refused[0].as_ref().is_err_and(|error| error.contains("1000 bytes")));
+    }
+
+    #[tokio::test]
+    async fn each_message_is_written_as_one_line() {
+        let (ours, mut theirs) = tokio::io::duplex(100);
+        LineWriter(ours).write(vec!["{\"a\":\n{}\r\n}".to_owned(), "[]".to_owned()]).await.unwrap();
+        let mut written = String::new();
+        tokio::io::AsyncReadExt::read_to_string(&mut theirs, &mut written).await.unwrap();
+        assert_eq!(written, "{\"a\": {}  }\n[]\n");
     }
 
     #[tokio::test]

@@ -82,6 +82,10 @@ impl Events {
             return if self.buffer.len() > self.limit { Err(TooLarge) } else { Ok(None) };
         };
         let at = self.searched + at;
+        // As where the line came in pieces: how the network cuts a stream must change nothing.
+        if at > self.limit {
+            return Err(TooLarge);
+        }
         // Whether LF follows need not be known yet: a stream may be silent after its last CR.
         self.after_cr = self.buffer[at] == b'\r';
         let line = self.buffer.split_to(at + 1);
@@ -112,6 +116,25 @@ impl Events {
             _ => {}
         }
     }
+}
+
+/// For the fuzz targets: the events of a stream that comes in these chunks, each as its fields in Debug's form, and
+/// whether the last one was too large.
+#[cfg(fuzzing)]
+pub fn read_events(chunks: &[&[u8]], limit: usize) -> (Vec<String>, bool) {
+    let mut reader = Events::new(limit);
+    let mut found = Vec::new();
+    for chunk in chunks {
+        reader.push(chunk);
+        loop {
+            match reader.next() {
+                Ok(Some(event)) => found.push(format!("{event:?}")),
+                Ok(None) => break,
+                Err(TooLarge) => return (found, true),
+            }
+        }
+    }
+    (found, false)
 }
 
 #[cfg(test)]
@@ -162,6 +185,19 @@ mod tests {
             events(&["data: x\r", "\n\r", "\ndata: y\n\r\n"]),
             [event("", "x", None), event("", "y", None)]
         );
+    }
+
+    #[test]
+    fn a_line_beyond_the_limit_is_refused_however_it_is_cut() {
+        let stream = format!("id: {}\ndata: x\n\n", "i".repeat(1000));
+        for size in [1, 7, stream.len()] {
+            let mut reader = Events::new(1000);
+            let refused = stream.as_bytes().chunks(size).any(|chunk| {
+                reader.push(chunk);
+                reader.next() == Err(TooLarge)
+            });
+            assert!(refused, "in pieces of {size}");
+        }
     }
 
     #[test]

@@ -9,7 +9,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 
 use super::connection::{Ask, Connection, ROUNDS_MAX, cancelled};
-use super::link::{Answer, LinkError};
+use super::link::{LinkError, RpcResult};
 use crate::era::Era;
 use crate::message::{Fields, Raw, RpcError, empty, in_words, raw};
 
@@ -44,7 +44,7 @@ enum Status {
 }
 
 /// Asks, and where the answer is a task, follows that to its end.
-pub(crate) async fn ask(connection: &Connection, ask: Ask) -> Result<Answer, LinkError> {
+pub(crate) async fn ask(connection: &Connection, ask: Ask) -> Result<RpcResult, LinkError> {
     let mut follow = Follow {
         connection,
         end: Instant::now() + ask.timeout_total,
@@ -115,7 +115,7 @@ struct Follow<'a> {
 }
 
 impl Follow<'_> {
-    async fn until_done(&mut self, mut task: Task) -> Result<Answer, LinkError> {
+    async fn until_done(&mut self, mut task: Task) -> Result<RpcResult, LinkError> {
         let id = task.task_id.clone();
         loop {
             match (task.status, self.connection.greeting().era) {
@@ -206,7 +206,7 @@ impl Follow<'_> {
         }
     }
 
-    async fn tell(&self, method: &'static str, id: &str, timeout: Duration) -> Result<Answer, LinkError> {
+    async fn tell(&self, method: &'static str, id: &str, timeout: Duration) -> Result<RpcResult, LinkError> {
         self.tell_with(method, id, Fields::default(), timeout).await
     }
 
@@ -216,7 +216,7 @@ impl Follow<'_> {
         id: &str,
         mut params: Fields,
         timeout: Duration,
-    ) -> Result<Answer, LinkError> {
+    ) -> Result<RpcResult, LinkError> {
         params.set("taskId", raw(&id));
         let left = self.end.saturating_duration_since(Instant::now());
         let ask = Ask {
@@ -256,7 +256,7 @@ mod tests {
     }
 
     impl Link for Working {
-        fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<Answer, LinkError>> {
+        fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<RpcResult, LinkError>> {
             let mut asked = self.asked.lock().unwrap();
             let before = asked.iter().filter(|method| **method == outgoing.method).count();
             asked.push(outgoing.method.clone());
@@ -295,7 +295,7 @@ mod tests {
     }
 
     /// What comes of a call, and what the server was asked for it.
-    async fn call(era: Era, says: Says) -> (Result<Answer, LinkError>, Vec<String>) {
+    async fn call(era: Era, says: Says) -> (Result<RpcResult, LinkError>, Vec<String>) {
         let asked = Arc::default();
         let answers = Answers::default();
         let hub = Hub::new(answers.identity(), answers, Arc::new(Log::default()));

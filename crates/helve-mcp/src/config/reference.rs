@@ -103,7 +103,7 @@ pub enum Source {
     Keyring {
         /// For what it is kept.
         service: String,
-        /// For whom.
+        /// The user whose keyring was asked.
         user: String,
     },
 }

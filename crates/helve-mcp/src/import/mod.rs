@@ -115,7 +115,7 @@ pub struct Imported {
 pub struct Refused {
     /// Its name in the file, shortened.
     pub name: String,
-    /// Why.
+    /// Why it was left out.
     pub reason: String,
 }
 

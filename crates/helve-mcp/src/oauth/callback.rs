@@ -28,14 +28,14 @@ const CONNECTIONS_MAX: usize = 256;
 
 /// What the authorization server sent the browser back with.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct AuthorizationResponse {
     pub(super) state: String,
     pub(super) issuer: Option<String>,
     /// The code, or what went wrong.
     pub(super) code: Result<SecretString, String>,
 }
 
-impl Answer {
+impl AuthorizationResponse {
     /// Reads the query of a redirect. Whoever says a thing twice means to be misread.
     fn parse(url: &Url) -> Result<Self, &'static str> {
         let (mut code, mut state, mut issuer, mut error, mut description) = (None, None, None, None, None);
@@ -122,7 +122,7 @@ impl Callback {
     }
 
     /// The first answer with this state, and who waits to hear what came of it.
-    pub(super) async fn answer(self, state: &str) -> Result<(Answer, Browser), OAuthError> {
+    pub(super) async fn answer(self, state: &str) -> Result<(AuthorizationResponse, Browser), OAuthError> {
         let mut connections = JoinSet::new();
         let mut accepted = 0;
         loop {
@@ -155,7 +155,7 @@ impl Callback {
         state: &str,
         pasted: Option<Pasted>,
         patience: Duration,
-    ) -> Result<(Answer, Browser), OAuthError> {
+    ) -> Result<(AuthorizationResponse, Browser), OAuthError> {
         let redirect_uri = self.redirect_uri.clone();
         let pasted = async {
             match pasted {
@@ -175,14 +175,18 @@ impl Callback {
     }
 
     /// The answer in what somebody pasted: the address that the browser ended up at.
-    pub(super) fn pasted(redirect_uri: &Url, text: &str, state: &str) -> Result<Answer, OAuthError> {
+    pub(super) fn pasted(
+        redirect_uri: &Url,
+        text: &str,
+        state: &str,
+    ) -> Result<AuthorizationResponse, OAuthError> {
         let refuse = |why: &str| OAuthError::login(format!("what was pasted is not the answer: {why}"));
         let text = text.trim();
         if text.len() > HEAD_BYTES_MAX {
             return Err(refuse("it is too long"));
         }
         let url = redirect_uri.join(text).map_err(|_| refuse("it is not a URL"))?;
-        let answer = Answer::parse(&url).map_err(refuse)?;
+        let answer = AuthorizationResponse::parse(&url).map_err(refuse)?;
         if answer.state != state {
             return Err(refuse("it belongs to another login"));
         }
@@ -191,7 +195,11 @@ impl Callback {
 }
 
 /// Reads one connection; what it brought, if it is the answer. Others are told that they are not.
-async fn serve(mut stream: TcpStream, redirect_uri: &Url, state: &str) -> Option<(Answer, Browser)> {
+async fn serve(
+    mut stream: TcpStream,
+    redirect_uri: &Url,
+    state: &str,
+) -> Option<(AuthorizationResponse, Browser)> {
     let head = read_head(&mut stream).await?;
     match read_answer(&head, redirect_uri, state) {
         Ok(answer) => Some((answer, Browser(Some(stream)))),
@@ -229,7 +237,7 @@ async fn read_head(stream: &mut TcpStream) -> Option<String> {
     String::from_utf8(head).ok()
 }
 
-fn read_answer(head: &str, redirect_uri: &Url, state: &str) -> Result<Answer, &'static str> {
+fn read_answer(head: &str, redirect_uri: &Url, state: &str) -> Result<AuthorizationResponse, &'static str> {
     let mut words = head.lines().next().unwrap_or_default().split(' ');
     let (Some("GET"), Some(target)) = (words.next(), words.next()) else {
         return Err("405 Method Not Allowed");
@@ -242,7 +250,7 @@ fn read_answer(head: &str, redirect_uri: &Url, state: &str) -> Result<Answer, &'
     if url.path() != PATH {
         return Err("404 Not Found");
     }
-    let answer = Answer::parse(&url).map_err(|_| "400 Bad Request")?;
+    let answer = AuthorizationResponse::parse(&url).map_err(|_| "400 Bad Request")?;
     if answer.state == state { Ok(answer) } else { Err("400 Bad Request") }
 }
 

@@ -10,7 +10,7 @@ pub enum OAuthError {
     /// A person has to log in.
     #[error("a login is needed: {reason}; run `helve mcp login`")]
     LoginNeeded {
-        /// Why.
+        /// What went wrong, in words for the user.
         reason: String,
     },
     /// The server wants a scope that was asked for already.

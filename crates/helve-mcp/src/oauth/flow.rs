@@ -19,7 +19,7 @@ use url::Url;
 use url::form_urlencoded::Serializer;
 
 use super::assertion::assertion;
-use super::callback::Answer;
+use super::callback::AuthorizationResponse;
 use super::error::{OAuthError, foreign};
 use super::http::Http;
 use super::settings::{Proof, Signature};
@@ -171,8 +171,8 @@ impl AuthServer {
     }
 
     /// Turns the browser's answer into tokens.
-    pub(super) async fn redeem(&self, answer: Answer) -> Result<Granted, OAuthError> {
-        let Answer { state, issuer, code } = answer;
+    pub(super) async fn redeem(&self, answer: AuthorizationResponse) -> Result<Granted, OAuthError> {
+        let AuthorizationResponse { state, issuer, code } = answer;
         let code = match code {
             Ok(code) => code,
             // Only the authorization server that was asked may say no.

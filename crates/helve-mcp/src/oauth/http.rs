@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(15);
 /// The server itself is asked only for its challenge.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
 
-type Answer = http::Response<Vec<u8>>;
+type HttpResponse = http::Response<Vec<u8>>;
 
 /// Sends rmcp's OAuth requests for one server through `helve-net`: checked addresses, at most 1 MiB
 /// and 15 seconds each, https unless both ends are on this machine. Cheap to clone.
@@ -58,7 +58,11 @@ impl Http {
     }
 
     /// Sends a form and reads the answer, whatever its status.
-    pub(super) async fn post_form(&self, url: &Url, form: String) -> Result<Answer, OAuthHttpClientError> {
+    pub(super) async fn post_form(
+        &self,
+        url: &Url,
+        form: String,
+    ) -> Result<HttpResponse, OAuthHttpClientError> {
         let content_type = header::HeaderValue::from_static("application/x-www-form-urlencoded");
         let request = Request::new(Method::POST, url.clone())
             .header(header::CONTENT_TYPE, content_type)
@@ -69,11 +73,11 @@ impl Http {
     }
 
     /// Sends a request of ours and reads the answer, whatever its status.
-    pub(super) async fn fetch(&self, request: Request) -> Result<Answer, String> {
+    pub(super) async fn fetch(&self, request: Request) -> Result<HttpResponse, String> {
         self.send(request).await.map_err(|error| error.to_string())
     }
 
-    async fn exchange(&self, asked: OAuthHttpRequest) -> Result<Answer, OAuthHttpClientError> {
+    async fn exchange(&self, asked: OAuthHttpRequest) -> Result<HttpResponse, OAuthHttpClientError> {
         let (head, body) = asked.request.into_parts();
         let mut request = Request::new(head.method, Url::parse(&head.uri.to_string())?);
         request.headers = head.headers;
@@ -90,7 +94,7 @@ impl Http {
 
     /// Asks the server itself for its challenge. Whatever else it does with a GET, a stream that
     /// never ends or an error included, says nothing about its authorization.
-    async fn probe(&self, request: Request) -> Result<Answer, OAuthHttpClientError> {
+    async fn probe(&self, request: Request) -> Result<HttpResponse, OAuthHttpClientError> {
         self.check("server", &request.url)?;
         let request = request.timeout(PROBE_TIMEOUT).response_bytes_max(RESPONSE_BYTES_MAX);
         match self.client.open(request).await {
@@ -104,7 +108,7 @@ impl Http {
         }
     }
 
-    async fn send(&self, request: Request) -> Result<Answer, OAuthHttpClientError> {
+    async fn send(&self, request: Request) -> Result<HttpResponse, OAuthHttpClientError> {
         self.check("endpoint", &request.url)?;
         let request = request.timeout(TIMEOUT).response_bytes_max(RESPONSE_BYTES_MAX);
         let response = self.client.fetch(request).await?;
@@ -123,7 +127,11 @@ impl OAuthHttpClient for Http {
     }
 }
 
-fn answer(status: StatusCode, headers: &HeaderMap, body: Vec<u8>) -> Result<Answer, OAuthHttpClientError> {
+fn answer(
+    status: StatusCode,
+    headers: &HeaderMap,
+    body: Vec<u8>,
+) -> Result<HttpResponse, OAuthHttpClientError> {
     let mut answer = http::Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().clone_from(headers);

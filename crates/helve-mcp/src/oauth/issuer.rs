@@ -14,7 +14,7 @@ use sha2::{Digest, Sha256};
 use url::Url;
 use url::form_urlencoded::Serializer;
 
-use super::callback::{Answer, Callback, Ended};
+use super::callback::{AuthorizationResponse, Callback, Ended};
 use super::error::{OAuthError, foreign};
 use super::flow::check_scopes;
 use super::http::Http;
@@ -175,11 +175,11 @@ impl Inner {
 
     async fn redeem(
         &self,
-        answer: Answer,
+        answer: AuthorizationResponse,
         redirect_uri: &Url,
         verifier: &SecretString,
     ) -> Result<LoggedIn, OAuthError> {
-        let Answer { issuer, code, .. } = answer;
+        let AuthorizationResponse { issuer, code, .. } = answer;
         let plain = |issuer: &str| issuer.trim_end_matches('/').to_owned();
         if issuer.is_some_and(|issuer| plain(&issuer) != plain(self.settings.issuer.as_str())) {
             return Err(OAuthError::login("the answer is from another issuer"));

@@ -30,7 +30,7 @@ impl SecretFile {
     /// are none yet.
     pub fn open(folder: &Path, name: &str) -> Result<Self, OAuthError> {
         let file = folder.join(name).with_extension("secrets");
-        let key = Key::beside(&file)?;
+        let key = Key::for_file(&file)?;
         Ok(Self(Arc::new(Inner { file, key })))
     }
 

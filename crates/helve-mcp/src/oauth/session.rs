@@ -72,7 +72,7 @@ pub enum Next {
     Retry,
     /// A person has to log in.
     NeedsLogin {
-        /// Why.
+        /// What went wrong, in words for the user.
         reason: String,
     },
     /// A person has to agree to more ([`LoginOptions::step_up`]).

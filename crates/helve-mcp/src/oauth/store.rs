@@ -27,9 +27,9 @@ struct Inner {
 #[derive(Debug, Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Held {
-    /// Where.
+    /// The address of the server that the login is for.
     pub server: String,
-    /// Whose.
+    /// The principal whose login it is.
     pub principal: String,
     /// Who granted it.
     pub issuer: Option<String>,
@@ -48,7 +48,7 @@ impl TokenStore {
     /// is made when there are none yet.
     pub fn open(folder: &Path) -> Result<Self, OAuthError> {
         let file = folder.join("oauth.tokens");
-        let key = Key::beside(&file)?;
+        let key = Key::for_file(&file)?;
         Ok(Self(Arc::new(Inner { file, key })))
     }
 
@@ -60,7 +60,7 @@ impl TokenStore {
     /// All logins, without their secrets.
     pub async fn list(&self) -> Result<Vec<Held>, OAuthError> {
         let lines = self.blocking(|store| store.read()).await?;
-        Ok(lines.into_iter().map(Line::shown).collect())
+        Ok(lines.into_iter().map(StoredLogin::shown).collect())
     }
 
     /// Forgets a login; whether there was one.
@@ -94,7 +94,7 @@ impl TokenStore {
             if !was_there && record.is_none() {
                 return Ok(false);
             }
-            lines.extend(record.map(|record| Line { account, record }));
+            lines.extend(record.map(|record| StoredLogin { account, record }));
             let text = serde_json::to_vec(&lines).map_err(|error| OAuthError::store(error.to_string()))?;
             vault::seal(&store.file, &store.key, text)?;
             Ok(was_there)
@@ -118,7 +118,7 @@ impl TokenStore {
 }
 
 impl Inner {
-    fn read(&self) -> Result<Vec<Line>, OAuthError> {
+    fn read(&self) -> Result<Vec<StoredLogin>, OAuthError> {
         let Some(text) = vault::open(&self.file, &self.key)? else { return Ok(Vec::new()) };
         // The parser's message could quote a token.
         serde_json::from_slice(&text).map_err(|_| {
@@ -149,12 +149,12 @@ impl Account {
 }
 
 #[derive(Serialize, Deserialize)]
-struct Line {
+struct StoredLogin {
     account: Account,
     record: Record,
 }
 
-impl Line {
+impl StoredLogin {
     fn shown(self) -> Held {
         let Self { account, record } = self;
         let tokens = record.tokens.as_ref();

@@ -29,7 +29,7 @@ impl Key {
     }
 
     /// The key in a file, which is made where it and what it seals are missing.
-    pub(super) fn beside(sealed: &Path) -> Result<Self, OAuthError> {
+    pub(super) fn for_file(sealed: &Path) -> Result<Self, OAuthError> {
         let path = sealed.with_extension("key");
         let _turn = lock::acquire_blocking(&sealed.with_extension("lock"))?;
         match File::open(&path) {

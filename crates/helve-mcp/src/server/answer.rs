@@ -13,7 +13,7 @@ use crate::message::{Id, Raw, RpcError, raw};
 /// The answer to one request.
 #[derive(Debug)]
 pub struct Answer {
-    /// Whose.
+    /// The id of the request. None if the request could not be read.
     pub id: Option<Id>,
     /// In which era's way it is written.
     pub era: Era,

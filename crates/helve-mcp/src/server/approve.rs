@@ -98,13 +98,13 @@ enum Shown {
 
 async fn show(asker: &Asker, page: &Url, tool: &str, pending: &Pending) -> Shown {
     #[derive(Deserialize)]
-    struct Answer {
+    struct VisitReply {
         action: String,
     }
     let Ok(answer) = asker.ask(Question::VisitPage, question(page, tool, pending)).await else {
         return Shown::Unreachable;
     };
-    match serde_json::from_str::<Answer>(answer.get()) {
+    match serde_json::from_str::<VisitReply>(answer.get()) {
         Ok(answer) if answer.action == "accept" => Shown::Opened,
         Ok(_) | Err(_) => Shown::Refused,
     }

@@ -9,7 +9,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt, AsyncRead, AsyncWrite, AsyncWrite
 
 use super::McpServer;
 use super::link::{Link, Waiting};
-use crate::message::{MESSAGE_BYTES_MAX, RpcError};
+use crate::message::{MESSAGE_BYTES_MAX, RpcError, push_line};
 
 /// How long requests may still run once the client has gone.
 const END_GRACE: Duration = Duration::from_secs(10);
@@ -68,12 +68,12 @@ async fn read(input: impl AsyncRead + Send + Unpin, link: &Link) -> io::Result<(
     loop {
         line.clear();
         let is_there = match read_line(&mut input, &mut line).await? {
-            Line::End => return Ok(()),
-            Line::TooLong => {
+            LineRead::End => return Ok(()),
+            LineRead::TooLong => {
                 link.refuse(RpcError::new(RpcError::INVALID_REQUEST, "the message is too long")).await
             }
-            Line::Read if line.iter().all(u8::is_ascii_whitespace) => true,
-            Line::Read => link.take(&line).await,
+            LineRead::Read if line.iter().all(u8::is_ascii_whitespace) => true,
+            LineRead::Read => link.take(&line).await,
         };
         if !is_there {
             return Ok(());
@@ -85,14 +85,12 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: Waiting) -> io:
     let mut text = Vec::new();
     while let Some(message) = waiting.next().await {
         text.clear();
-        text.extend_from_slice(message.as_bytes());
-        text.push(b'\n');
+        push_line(&mut text, &message);
         // What waits already goes with it.
         while text.len() < WRITE_BYTES
             && let Some(message) = waiting.try_next()
         {
-            text.extend_from_slice(message.as_bytes());
-            text.push(b'\n');
+            push_line(&mut text, &message);
         }
         output.write_all(&text).await?;
         output.flush().await?;
@@ -100,19 +98,19 @@ async fn write(mut output: impl AsyncWrite + Unpin, mut waiting: Waiting) -> io:
     Ok(())
 }
 
-enum Line {
+enum LineRead {
     Read,
     TooLong,
     End,
 }
 
 /// Reads a line without its end. Of one that is too long nothing is kept.
-async fn read_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> io::Result<Line> {
+async fn read_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> io::Result<LineRead> {
     let mut is_too_long = false;
     loop {
         let part = input.fill_buf().await?;
         if part.is_empty() {
-            return Ok(if line.is_empty() { Line::End } else { Line::Read });
+            return Ok(if line.is_empty() { LineRead::End } else { LineRead::Read });
         }
         let end = part.iter().position(|byte| *byte == b'\n');
         let taken = &part[..end.unwrap_or(part.len())];
@@ -125,7 +123,7 @@ async fn read_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) 
         let used = end.map_or(part.len(), |end| end + 1);
         input.consume(used);
         if end.is_some() {
-            return Ok(if is_too_long { Line::TooLong } else { Line::Read });
+            return Ok(if is_too_long { LineRead::TooLong } else { LineRead::Read });
         }
     }
 }

@@ -13,7 +13,7 @@ use super::owners::ConnectionOwner;
 use super::server::{STEADY, Server, backoff};
 use super::updates::Watched;
 use crate::client::connection::{Ask, Connection, Greeting};
-use crate::client::link::{Answer, LinkError};
+use crate::client::link::{LinkError, RpcResult};
 use crate::era::Era;
 use crate::log::Source;
 use crate::message::{Fields, raw};
@@ -28,7 +28,7 @@ const LISTEN_MAX: Duration = Duration::from_secs(3600);
 const OVERLAP: Duration = Duration::from_secs(1);
 
 /// A request to be told, as long as it is open.
-type Listening<'c> = Pin<Box<dyn Future<Output = Result<Answer, LinkError>> + Send + 'c>>;
+type Listening<'c> = Pin<Box<dyn Future<Output = Result<RpcResult, LinkError>> + Send + 'c>>;
 
 /// In the stateless era changes are told only to those who ask for them. Never returns: that a
 /// server does not tell is no reason to give it up.
@@ -65,7 +65,7 @@ pub(super) async fn listen_for_changes(server: &Server, connection: &Connection,
                 () = fade(&mut before) => {}
                 honoured = honoured(&mut said), if !is_agreed => {
                     (is_agreed, refusals, new_max) = (true, 0, usize::MAX);
-                    wanted.are_told_of(server, owner, &honoured);
+                    wanted.note_honoured(server, owner, &honoured);
                 }
                 () = changed(&mut watched) => {
                     watched.mark_unchanged();
@@ -86,7 +86,7 @@ pub(super) async fn listen_for_changes(server: &Server, connection: &Connection,
             new_max = match wanted.new.len() {
                 several @ 2.. if refusals < REFUSALS_MAX => several / 2,
                 _ => {
-                    wanted.are_told_of(server, owner, &wanted.held.iter().cloned().collect());
+                    wanted.note_honoured(server, owner, &wanted.held.iter().cloned().collect());
                     usize::MAX
                 }
             };
@@ -145,8 +145,8 @@ impl Wanted {
         params
     }
 
-    /// The server tells of these resources, and of no others of them.
-    fn are_told_of(&mut self, server: &Server, owner: &ConnectionOwner, told_of: &BTreeSet<String>) {
+    /// Notes which resources the server has agreed to report, and logs those that it left out.
+    fn note_honoured(&mut self, server: &Server, owner: &ConnectionOwner, told_of: &BTreeSet<String>) {
         let all: Vec<String> = self.all().into_iter().cloned().collect();
         for uri in all.iter().filter(|uri| !told_of.contains(*uri)) {
             let uri = crate::text::one_line(uri, 200);

@@ -69,11 +69,11 @@ pub struct Surroundings {
 /// Something that happened at a server.
 #[derive(Debug, Clone)]
 pub struct ServerEvent {
-    /// Which.
+    /// The name of the server.
     pub server: Arc<str>,
     /// Whose connection said so, where each caller has their own; it concerns nobody else.
     pub of: Option<Arc<str>>,
-    /// What.
+    /// What happened to the server.
     pub kind: ServerEventKind,
 }
 
@@ -105,7 +105,7 @@ pub struct SetServers {
 pub struct ServerRefused {
     /// Its name.
     pub name: String,
-    /// Why not.
+    /// Why it was not added.
     pub reason: String,
 }
 

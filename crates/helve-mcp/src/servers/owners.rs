@@ -9,7 +9,7 @@ use helve::Caller;
 use tokio::time::Instant;
 
 use super::connect::Who;
-use super::discover::{LIST_MAX, beside_tools};
+use super::discover::{LIST_MAX, resources_and_prompts};
 use super::login;
 use super::offer::Offer;
 use super::server::{Server, backoff};
@@ -118,7 +118,7 @@ impl Server {
         {
             return Ok(Arc::clone(offer));
         }
-        let offer = Arc::new(beside_tools(self, &connection, LIST_MAX).await);
+        let offer = Arc::new(resources_and_prompts(self, &connection, LIST_MAX).await);
         *kept = Some((Arc::downgrade(&connection), Arc::clone(&offer)));
         Ok(offer)
     }

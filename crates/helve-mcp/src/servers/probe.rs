@@ -277,7 +277,7 @@ impl Looking {
             .collect();
         self.see(&offer);
         if let Some(late) = late {
-            self.see(&offer.with_beside(late.await));
+            self.see(&offer.with_resources_and_prompts(late.await));
         }
         Ok(tools)
     }

@@ -31,7 +31,7 @@ pub(crate) struct ToolResult {
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
-struct Answer<'a> {
+struct CallToolResult<'a> {
     #[serde(borrow, default)]
     content: Option<&'a RawValue>,
     #[serde(borrow, default)]
@@ -85,7 +85,7 @@ pub(crate) fn read(answer: Raw, server: &str, limits: JsonLimits) -> Result<Tool
     };
     let broken = |error: serde_json::Error| unfit(in_words(&error));
     let (answer, findings) = cleaned(answer, limits).map_err(&unfit)?;
-    let fields: Answer<'_> = serde_json::from_str(answer.get()).map_err(broken)?;
+    let fields: CallToolResult<'_> = serde_json::from_str(answer.get()).map_err(broken)?;
     let parts: Vec<Part<'_>> = match fields.content {
         Some(content) => match at_most(content.get(), PARTS_MAX).map_err(broken)? {
             First { has_more: true, .. } => {

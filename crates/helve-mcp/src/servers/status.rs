@@ -44,7 +44,7 @@ pub struct ServerStatus {
     /// Why, where something is wrong.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// Since when.
+    /// Since when the server has been in this state.
     pub since: Timestamp,
     /// How it is spoken to: `stdio`, `http`, `sse`, `ws`, `in_process`.
     #[serde(skip_serializing_if = "Option::is_none")]

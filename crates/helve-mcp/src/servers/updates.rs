@@ -11,7 +11,7 @@ use super::Servers;
 use super::owners::{Behalf, ConnectionOwner};
 use super::server::Server;
 use crate::client::connection::{Ask, Connection};
-use crate::client::link::{Answer, LinkError};
+use crate::client::link::{LinkError, RpcResult};
 use crate::era::Era;
 use crate::message::{Fields, RpcError, raw};
 
@@ -296,7 +296,7 @@ fn not_told_of() -> RpcError {
     RpcError::invalid_params("the server does not tell of changes to this resource")
 }
 
-async fn tell(connection: &Connection, method: &'static str, uri: &str) -> Result<Answer, LinkError> {
+async fn tell(connection: &Connection, method: &'static str, uri: &str) -> Result<RpcResult, LinkError> {
     let mut params = Fields::default();
     params.set("uri", raw(&uri));
     connection.ask(Ask::new(method, params)).await

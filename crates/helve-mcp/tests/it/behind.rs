@@ -44,6 +44,7 @@ pub(crate) fn serve(listener: tokio::net::TcpListener, heard: &Heard) {
             let method = message["method"].as_str().unwrap_or_default().to_owned();
             heard.lock().unwrap().push((method.clone(), params.clone()));
             let wait_ms = match (method.as_str(), params["uri"].as_str()) {
+                // Slower than what is gathered into one message, on the clock of the real gateway before it.
                 ("resources/subscribe", Some("note://x/slow")) => 700,
                 ("resources/subscribe", Some("note://x/stuck")) => 60_000,
                 _ => 0,

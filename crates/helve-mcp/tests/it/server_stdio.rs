@@ -323,6 +323,7 @@ async fn a_client_that_reads_slowly_hears_of_changes_later() {
             say(json!({ "jsonrpc": "2.0", "id": id, "method": "ping" })).await;
         }
         change(&format!("new{round}"));
+        // Until it has been tried and found no room, which nothing outside tells.
         tokio::time::sleep(Duration::from_millis(200)).await;
         // In both eras, whichever is told first.
         for _ in 0..2 {

@@ -133,7 +133,7 @@ async fn a_server_on_demand_that_died_waits_for_the_next_call() {
     let mut events = setup.servers.subscribe();
     kill(setup.pid("it").await);
     comes_to(&mut events, "it", ServerState::Failed).await;
-    // One that is eager would be back by now.
+    // One that is eager would be back by now. What does not happen has no other sign; real processes have no other clock.
     tokio::time::sleep(Duration::from_secs(2)).await;
     assert_eq!((setup.status("it").state, setup.status("it").restarts), (ServerState::Failed, 0));
     setup.pid("it").await;

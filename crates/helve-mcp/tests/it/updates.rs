@@ -105,7 +105,7 @@ async fn a_tool_that_appears_is_registered_while_the_server_runs() {
         // In the stateless era the server has to be listened to first.
         eventually("the new tool is there", async || {
             assert!(text(setup.call("echo/grow", json!({})).await).contains("new tool"));
-            tokio::time::sleep(std::time::Duration::from_millis(300)).await;
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
             setup.runtime.registry().has("echo/grown")
         })
         .await;

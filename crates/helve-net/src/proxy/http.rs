@@ -41,7 +41,7 @@ const HOP_BY_HOP: [HeaderName; 9] = [
     header::UPGRADE,
 ];
 
-type Answer = Response<Either<Incoming, Full<Bytes>>>;
+type ProxyResponse = Response<Either<Incoming, Full<Bytes>>>;
 
 /// A client that waits for its tunnel, and where that leads.
 type Tunnel = Mutex<Option<(OnUpgrade, TcpStream)>>;
@@ -70,7 +70,11 @@ where
     copy_bidirectional(&mut client, &mut upstream).await.map(drop)
 }
 
-async fn answer(proxy: &Proxy, request: Request<Incoming>, tunnel: &Tunnel) -> Result<Answer, Refusal> {
+async fn answer(
+    proxy: &Proxy,
+    request: Request<Incoming>,
+    tunnel: &Tunnel,
+) -> Result<ProxyResponse, Refusal> {
     if request.method() == Method::CONNECT {
         open_tunnel(proxy, request, tunnel).await
     } else {
@@ -82,7 +86,7 @@ async fn open_tunnel(
     proxy: &Proxy,
     mut request: Request<Incoming>,
     tunnel: &Tunnel,
-) -> Result<Answer, Refusal> {
+) -> Result<ProxyResponse, Refusal> {
     let authority = request.uri().authority().map(hyper::http::uri::Authority::as_str);
     let target = authority.and_then(Target::of_authority).ok_or(Refusal::bad("write CONNECT host:port"))?;
     let headers = request.headers();
@@ -96,7 +100,7 @@ async fn open_tunnel(
     Ok(Response::new(Either::Right(Full::default())))
 }
 
-async fn pass_on(proxy: &Proxy, request: Request<Incoming>) -> Result<Answer, Refusal> {
+async fn pass_on(proxy: &Proxy, request: Request<Incoming>) -> Result<ProxyResponse, Refusal> {
     if request.uri().scheme_str() != Some("http") {
         let reason =
             "this is a proxy: write GET http://host/path, and CONNECT host:port for anything but http";
@@ -119,7 +123,7 @@ async fn exchange(
     upstream: TcpStream,
     request: Request<Incoming>,
     url: &Url,
-) -> Result<Answer, hyper::Error> {
+) -> Result<ProxyResponse, hyper::Error> {
     let (mut sender, connection) = hyper::client::conn::http1::handshake(TokioIo::new(upstream)).await?;
     // It ends with its one exchange, or when this side of it is dropped.
     tokio::spawn(connection);
@@ -189,7 +193,7 @@ impl Refusal {
         Self { status: StatusCode::BAD_REQUEST, reason: reason.to_owned() }
     }
 
-    fn answer(self) -> Answer {
+    fn answer(self) -> ProxyResponse {
         let Self { status, reason } = self;
         let mut response = Response::new(Either::Right(Full::from(format!("{reason}\n"))));
         *response.status_mut() = status;

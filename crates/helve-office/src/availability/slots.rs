@@ -7,7 +7,7 @@ use super::timeline::{Interval, State, Timeline};
 /// A time that could do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slot {
-    /// When.
+    /// The time that is free.
     pub interval: Interval,
     /// What is known of all together: free, tentative or unknown, never busy.
     pub state: State,

@@ -5,9 +5,9 @@ use jiff::Timestamp;
 /// A stretch of time: from an instant up to another, which is not part of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Interval {
-    /// From when.
+    /// The first instant of the interval.
     pub from: Timestamp,
-    /// Before when.
+    /// The first instant after the interval.
     pub to: Timestamp,
 }
 
@@ -45,7 +45,7 @@ pub enum State {
 /// A part of a timeline.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Part {
-    /// When.
+    /// The part's beginning and end.
     pub interval: Interval,
     /// What is known.
     pub state: State,

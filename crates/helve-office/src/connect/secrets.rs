@@ -20,7 +20,7 @@ pub enum SecretPlace {
     Keyring {
         /// For what it is kept.
         service: String,
-        /// For whom.
+        /// The user name that the secret belongs to.
         user: String,
     },
     /// In a variable of Helve's environment.

@@ -227,7 +227,7 @@ mod tests {
     #[tokio::test]
     async fn a_lost_lease_ends_the_sync() {
         // A server that takes connections and says nothing.
-        let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
         let folder = tempfile::tempdir().unwrap();
         let db = OfficeDb::open(&folder.path().join("office.db")).unwrap();
         assert!(db.add_account(row(silent.local_addr().unwrap().port())).await.unwrap());
@@ -235,13 +235,15 @@ mod tests {
         let office = Office::open(db.clone(), OfficeSettings::default(), connect);
         let account = office.accounts().iter().find(|account| account.id == "work").cloned().unwrap();
         let taking = async {
-            tokio::time::sleep(Duration::from_millis(300)).await;
+            let connection = silent.accept().await.unwrap();
             let now = Timestamp::now();
             db.end_sync("work", &process(), now, None).await.unwrap();
             assert!(db.begin_sync("work", "another", now, now + LEASE).await.unwrap());
+            connection
         };
         let renew_every = Duration::from_millis(900);
-        let (ended, ()) = tokio::join!(sync_renewing(&office, &account, &|_| (), renew_every), taking);
+        let (ended, _connection) =
+            tokio::join!(sync_renewing(&office, &account, &|_| (), renew_every), taking);
         assert_eq!(ended.unwrap(), Synced::Elsewhere);
     }
 }

@@ -10,9 +10,9 @@ use crate::zones::{Moment, Zone};
 /// What is asked: everything that happens between two instants, for somebody in a zone.
 #[derive(Debug, Clone)]
 pub struct Range {
-    /// From when.
+    /// The first instant of the range.
     pub from: Timestamp,
-    /// Before when.
+    /// The first instant after the range.
     pub to: Timestamp,
     /// The zone of the person who asks. All-day and floating events are read on its clock.
     pub asker: Zone,
@@ -69,7 +69,7 @@ pub enum Source {
 /// One time that an event happens.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Occurrence {
-    /// When.
+    /// When the occurrence begins and ends.
     pub when: When,
     /// Which occurrence it is, by its original start; `None` where the event happens only once.
     pub id: Option<RecurrenceId>,

@@ -103,9 +103,9 @@ impl Clock {
 /// An instant, and the zone in whose local time it is told.
 #[derive(Clone)]
 pub struct Moment {
-    /// When.
+    /// The instant on the world's clock.
     pub instant: Timestamp,
-    /// Where.
+    /// The zone whose local time is shown.
     pub zone: Zone,
 }
 

@@ -1,9 +1,12 @@
 //! A host that permits no namespaces, as many containers are.
 
+use std::path::Path;
+
 use helve_sandbox::{End, Guard, Job, Level, Sandbox, SandboxOptions};
 use tokio_util::sync::CancellationToken;
 
 use crate::boxes::{python, said, sh, text};
+use crate::witness::Witness;
 
 const INSIDE: &str = "HELVE_TEST_BARE";
 
@@ -85,37 +88,35 @@ async fn what_a_bare_program_started_ends_with_it() {
     if !is_inside() {
         return without_namespaces("bare::what_a_bare_program_started_ends_with_it");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let script = "(setsid sh -c 'trap \"\" TERM; sleep 1; touch $0/lives' $1 &); sleep 0.2";
-    for script in [script.to_owned(), format!("{script}; sleep 60")] {
-        let mut job = sh(&script).args(["sh", folder.path().to_str().unwrap()]);
-        job.policy.write = vec![folder.path().to_owned()];
+    for then in ["sleep 0.2", "sleep 60"] {
+        let witness = Witness::new();
+        let mut job = leaves_one_behind(&witness, then);
         job.policy.limits.wall_ms = 600;
         let finished = run(job).await;
         assert!(matches!(finished.end, End::Exited { code: 0 } | End::Timeout), "{:?}", finished.end);
+        witness.gone().await;
     }
-    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
-    assert!(!folder.path().join("lives").exists());
 }
 
-const LEFT: &str = "(setsid sh -c 'trap \"\" TERM; touch $0/up; sleep 2; touch $0/lives' $1 &); sleep 60";
+/// A script that starts one which wants to stay, and then does something else.
+fn leaves_one_behind(witness: &Witness, then: &str) -> Job {
+    let script = format!("{} (setsid sh -c 'trap \"\" TERM; sleep 1000' &); {then}", Witness::OPEN);
+    let mut job = sh(&script).args(["sh", witness.path()]);
+    job.policy.write = vec![Path::new(witness.path()).parent().unwrap().to_owned()];
+    job
+}
 
 #[tokio::test]
 async fn what_a_bare_program_started_ends_when_it_is_dropped() {
     if !is_inside() {
         return without_namespaces("bare::what_a_bare_program_started_ends_when_it_is_dropped");
     }
-    let folder = tempfile::tempdir().unwrap();
-    let sandbox = Sandbox::default();
-    let mut job = at_level_1(sh(LEFT).args(["sh", folder.path().to_str().unwrap()]));
-    job.policy.write = vec![folder.path().to_owned()];
-    let running = sandbox.start(job).await.unwrap();
-    while !folder.path().join("up").exists() {
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    let mut witness = Witness::new();
+    let running =
+        Sandbox::default().start(at_level_1(leaves_one_behind(&witness, "sleep 60"))).await.unwrap();
+    witness.up().await;
     drop(running);
-    tokio::time::sleep(std::time::Duration::from_millis(2500)).await;
-    assert!(!folder.path().join("lives").exists());
+    witness.gone().await;
 }
 
 #[tokio::test]

@@ -204,7 +204,8 @@ async fn no_fork_is_too_fast() {
     let mut witness = Witness::new();
     let mut running = start(python(MULTIPLIES, &[witness.path()])).await;
     witness.up().await;
-    tokio::time::sleep(Duration::from_millis(200)).await;
+    // A crowd takes a moment to grow.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     running.finish().await;
     witness.gone().await;
 }

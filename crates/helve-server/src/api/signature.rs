@@ -11,8 +11,8 @@ use axum::http::{HeaderMap, Uri};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::extract::{Calling, Decides, Guest, Id, Json, Params, Traced};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Pass;
 
 /// One route, for the OpenAPI document.
@@ -23,7 +23,7 @@ pub(super) struct Operation {
     pub(super) summary: &'static str,
     pub(super) query: Option<Shape>,
     pub(super) body: Option<Shape>,
-    pub(super) answers: Vec<Answer>,
+    pub(super) answers: Vec<GoodResponse>,
     /// Problems that deserve a word of their own.
     pub(super) fails: Vec<(u16, &'static str)>,
     /// Whether it needs no secret.
@@ -34,7 +34,7 @@ pub(super) struct Operation {
 pub(super) type Shape = fn(&mut SchemaGenerator) -> Schema;
 
 /// One good answer of a route. Bad ones are problems everywhere.
-pub(super) struct Answer {
+pub(super) struct GoodResponse {
     pub(super) status: u16,
     pub(super) summary: &'static str,
     pub(super) content: Content,
@@ -64,7 +64,7 @@ impl Operation {
     }
 
     pub(super) fn answers(&mut self, status: u16, summary: &'static str, content: Content) {
-        self.answers.push(Answer { status, summary, content });
+        self.answers.push(GoodResponse { status, summary, content });
     }
 
     pub(super) fn fails(&mut self, status: u16, summary: &'static str) {
@@ -89,7 +89,7 @@ pub(super) trait Signature<T> {
     fn describe(operation: &mut Operation);
 }
 
-impl Takes for State<Arc<App>> {}
+impl Takes for State<Arc<ServerState>> {}
 impl Takes for HeaderMap {}
 impl Takes for Uri {}
 impl Takes for Extension<Pass> {}

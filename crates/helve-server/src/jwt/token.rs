@@ -28,27 +28,27 @@ pub(super) struct Token<'a> {
 /// Why a token is refused, for the log. Whoever sent it is not told.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
-    #[error("it is no token, or too long")]
+    #[error("not a token, or too long")]
     Form,
-    #[error("its header asks for what is not understood")]
+    #[error("its header asks for extensions that Helve does not know")]
     Critical,
-    #[error("its algorithm is not taken")]
+    #[error("its algorithm is not accepted")]
     Algorithm,
-    #[error("there is no such key of the issuer")]
+    #[error("the issuer has no such key")]
     Key,
     #[error("its signature is wrong")]
     Signature,
-    #[error("it is of another issuer")]
+    #[error("its `iss` names another issuer")]
     Issuer,
-    #[error("it is for somebody else")]
+    #[error("it is for another audience")]
     Audience,
-    #[error("it is over, or says not until when it is good")]
+    #[error("expired, or missing `exp`")]
     Expired,
-    #[error("it is not good yet")]
+    #[error("not valid yet (`nbf` or `iat`)")]
     Early,
-    #[error("it names no principal that may come in")]
+    #[error("it names no principal that may sign in")]
     Principal,
-    #[error("it has no scope that counts here")]
+    #[error("it has none of the configured scopes")]
     Scope,
 }
 
@@ -149,4 +149,17 @@ fn object(part: &str) -> Result<Value, Refused> {
 fn time(value: &Value) -> Option<Timestamp> {
     let seconds = value.as_f64().filter(|seconds| seconds.is_finite())?;
     SignedDuration::try_from_secs_f64(seconds).ok().and_then(|since| Timestamp::from_duration(since).ok())
+}
+
+/// For the fuzz targets: the claims of a token whose form is right, and until when it would be good.
+#[cfg(fuzzing)]
+pub fn read_token(
+    text: &str,
+    issuer: &str,
+    audience: &str,
+    now: Timestamp,
+) -> Option<(Value, Option<Timestamp>)> {
+    let token = Token::parse(text).ok()?;
+    let until = token.check_claims(issuer, audience, now).ok();
+    Some((token.claims, until))
 }

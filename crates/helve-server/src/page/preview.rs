@@ -1,13 +1,13 @@
 //! What a tool says it would do: facts as a table, then its text, with the lines of a diff in colour.
 
-use helve::preview::{Line, lines};
+use helve::preview::{PreviewLine, lines};
 
 use super::html::Html;
 
 /// A preview as HTML. Every line of it is there.
 pub(super) fn preview(text: &str) -> Html {
     let all = lines(text);
-    let is_fact = |line: &&Line<'_>| matches!(line, Line::Fact { .. });
+    let is_fact = |line: &&PreviewLine<'_>| matches!(line, PreviewLine::Fact { .. });
     let (facts, body) = all.split_at(all.iter().take_while(is_fact).count());
     let mut html = Html::default();
     html.raw("<div class=\"preview\">");
@@ -21,10 +21,10 @@ pub(super) fn preview(text: &str) -> Html {
     html
 }
 
-fn put_facts(html: &mut Html, facts: &[Line<'_>]) {
+fn put_facts(html: &mut Html, facts: &[PreviewLine<'_>]) {
     html.raw("<dl>");
     for (at, line) in facts.iter().enumerate() {
-        let Line::Fact { name, value } = line else { continue };
+        let PreviewLine::Fact { name, value } = line else { continue };
         match (name.is_empty(), at) {
             (true, _) => html.raw("<br>"),
             (false, 0) => html.raw("<div><dt>").shown(name).raw("</dt><dd>"),
@@ -35,21 +35,21 @@ fn put_facts(html: &mut Html, facts: &[Line<'_>]) {
     html.raw("</dd></div></dl>");
 }
 
-fn put_body(html: &mut Html, body: &[Line<'_>]) {
-    let is_diff = body.iter().any(Line::is_of_diff);
+fn put_body(html: &mut Html, body: &[PreviewLine<'_>]) {
+    let is_diff = body.iter().any(PreviewLine::is_of_diff);
     html.raw(match is_diff {
         true => "<pre class=\"diff\" tabindex=\"0\" aria-label=\"Preview\">",
         false => "<pre tabindex=\"0\" aria-label=\"Preview\">",
     });
     for line in body {
         match line {
-            Line::Added(line) => html.raw("<ins>").shown(line).raw("</ins>\n"),
-            Line::Removed(line) => html.raw("<del>").shown(line).raw("</del>\n"),
-            Line::Place(line) => html.raw("<span class=\"at\">").shown(line).raw("</span>\n"),
-            Line::Fact { value: line, .. } | Line::Plain(line) if is_diff => {
+            PreviewLine::Added(line) => html.raw("<ins>").shown(line).raw("</ins>\n"),
+            PreviewLine::Removed(line) => html.raw("<del>").shown(line).raw("</del>\n"),
+            PreviewLine::Place(line) => html.raw("<span class=\"at\">").shown(line).raw("</span>\n"),
+            PreviewLine::Fact { value: line, .. } | PreviewLine::Plain(line) if is_diff => {
                 html.raw("<span>").shown(line).raw("</span>\n")
             }
-            Line::Fact { value: line, .. } | Line::Plain(line) => html.shown(line).raw("\n"),
+            PreviewLine::Fact { value: line, .. } | PreviewLine::Plain(line) => html.shown(line).raw("\n"),
         };
     }
     html.raw("</pre>");

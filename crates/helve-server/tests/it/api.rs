@@ -358,15 +358,15 @@ async fn a_stream_ends_with_its_key() {
     let (key, text) = api.key("carol", Purpose::Call).await;
     let bearer = format!("Bearer {text}");
     let headers = [("authorization", bearer.as_str())];
-    let stream = api.server.send("GET /v1/events", &headers, "");
-    let revoke = async {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        let revoked =
-            api.server.runtime.keys().revoke_key(key.id, helve::Caller::local(), jiff::Timestamp::now());
-        revoked.await.unwrap();
-    };
-    let ended = tokio::time::timeout(Duration::from_secs(10), async { tokio::join!(stream, revoke) }).await;
-    assert!(ended.unwrap().0.body.contains(": alive"));
+    let mut stream = api.server.open("GET /v1/events", &headers, "").await;
+    stream.until(": alive").await;
+    api.server
+        .runtime
+        .keys()
+        .revoke_key(key.id, helve::Caller::local(), jiff::Timestamp::now())
+        .await
+        .unwrap();
+    tokio::time::timeout(Duration::from_secs(10), stream.end()).await.expect("it goes on without its key");
 }
 
 #[tokio::test]

@@ -8,7 +8,7 @@ use helve::identity::{Key, Purpose};
 use helve::{Access, Caller, Registry, Runtime, RuntimeBuilder, Tool};
 use helve_mcp::server::{McpServer, RuntimeBackend, ServerOptions};
 use helve_server::records::Records;
-use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_server::{ApiOptions, Door, HttpOptions, HttpServer, ServerConfig, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -59,12 +59,9 @@ pub(crate) async fn api_of(
     let ada = Caller::principal("ada").roles(["admin"]);
     let tokens = Tokens::one(ADA, Arc::new(ada)).and(BOB, Arc::new(bob));
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config).await.unwrap();
-    let server = server.with_runtime(runtime.clone());
-    let server = match records {
-        Some(records) => server.with_records(records),
-        None => server,
-    };
+    let api = Some(ApiOptions { runtime: runtime.clone(), records });
+    let options = HttpOptions { config, api, ..HttpOptions::new(mcp, Door::Tokens(tokens)) };
+    let server = HttpServer::bind(address, options).await.unwrap();
     let address = server.address().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     Api { server: Server { address, registry, runtime }, ran }
@@ -152,8 +149,16 @@ async fn a_key_calls_until_it_is_taken_back() {
         401
     );
     api.server.runtime.keys().revoke_key(key.id, Caller::local(), Timestamp::now()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(900)).await;
-    assert_eq!(api.ask("POST /v1/calls", &text, echo()).await.status, 401, "within a second");
+    within_a_second(async || api.ask("POST /v1/calls", &text, echo()).await.status == 401).await;
+}
+
+/// What is known of keys counts for half a second; a slow machine may take as long again to answer.
+async fn within_a_second(is_so: impl AsyncFn() -> bool) {
+    let begun = std::time::Instant::now();
+    while !is_so().await {
+        assert!(begun.elapsed() < Duration::from_secs(2), "it is good still");
+        tokio::time::sleep(Duration::from_millis(20)).await;
+    }
 }
 
 /// A session was begun with a key for everything: another key of the same principal has its own rights in it.
@@ -190,6 +195,7 @@ async fn a_key_ends_at_its_time() {
     let soon = |key: &mut Key| key.expires_at = Some(Timestamp::now() + SignedDuration::from_millis(1_200));
     let (_, text) = api.key_with("ci", Purpose::Call, soon).await;
     assert_eq!(api.get("/v1/me", &text).await.status, 200);
+    // Its end is a time of the system's clock.
     tokio::time::sleep(Duration::from_millis(1_300)).await;
     assert_eq!(api.get("/v1/me", &text).await.status, 401);
 }
@@ -319,8 +325,7 @@ async fn a_cookie_dies_with_its_key() {
     let headers = [("authorization", "-"), ("cookie", pair.as_str())];
     assert_eq!(api.server.send(&line, &headers, "").await.status, 200);
     api.server.runtime.keys().revoke_key(key.id, Caller::local(), Timestamp::now()).await.unwrap();
-    tokio::time::sleep(Duration::from_millis(900)).await;
-    assert_eq!(api.server.send(&line, &headers, "").await.status, 401);
+    within_a_second(async || api.server.send(&line, &headers, "").await.status == 401).await;
 }
 
 #[tokio::test]

@@ -246,7 +246,7 @@ async fn pings_do_not_hide_how_large_a_message_is_and_it_must_end() {
     }
     let (code, reason) = closed(&mut socket).await;
     assert!(code == 1008 && reason.contains("too slowly"), "{code} {reason}");
-    // What needs no turn may take its time.
+    // What needs no turn may take its time: twice what a message may. A clock that is turned would turn for the sockets too.
     let mut idle = open(&server, ADA).await.unwrap();
     greet(&mut idle).await;
     tokio::time::sleep(Duration::from_millis(400)).await;

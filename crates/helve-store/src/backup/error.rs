@@ -36,7 +36,7 @@ pub enum BackupError {
     /// A file of it is not what was written.
     #[error("the backup is damaged: `{file}`: {what}; use another one")]
     Damaged {
-        /// Which.
+        /// The name of the file.
         file: String,
         /// What is wrong.
         what: String,

@@ -22,7 +22,7 @@ pub enum OfficeError {
         path: PathBuf,
         /// Its format.
         found: i64,
-        /// Ours.
+        /// The newest format that this Helve knows.
         known: i64,
     },
     /// SQLite could not do what it was asked.

@@ -79,7 +79,7 @@ impl PrunePlan {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Hold {
-    /// Which.
+    /// The number of the entry.
     pub seq: i64,
     /// The call, the run or the question that it belongs to.
     pub of: String,

@@ -67,7 +67,7 @@ pub struct PrunedUpTo {
     pub last: i64,
     /// Its hash in hexadecimal.
     pub hash: String,
-    /// When.
+    /// When the cut was made.
     pub at: Timestamp,
     /// By whom, or by which rule.
     pub by: String,

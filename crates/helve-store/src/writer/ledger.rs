@@ -91,7 +91,7 @@ impl Ledger {
             memory,
             page_limit: 0,
             identity: schema::identity(path),
-            log: Log::beside(path),
+            log: Log::of_database(path),
             position,
             rows: Rows::default(),
             salts: Vec::new(),

@@ -15,7 +15,7 @@ pub(super) struct Log {
 
 impl Log {
     /// The log of an open database.
-    pub(super) fn beside(database: &Path) -> Self {
+    pub(super) fn of_database(database: &Path) -> Self {
         let mut path = database.as_os_str().to_owned();
         path.push("-wal");
         let path = PathBuf::from(path);

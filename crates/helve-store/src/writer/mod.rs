@@ -38,7 +38,7 @@ use crate::anchor::Anchor;
 use crate::error::StoreError;
 use crate::keys::Found;
 use crate::quarantine::{self, Standing};
-use crate::queue::{self, Answer, Cohort, Health, HeldKey, Job, Patience, Queue};
+use crate::queue::{self, ClaimOutcome, Cohort, Health, HeldKey, Job, Patience, Queue};
 use crate::request::Response;
 use crate::reserve::Reserve;
 use crate::schema;
@@ -305,11 +305,13 @@ impl Writer {
         match (job, verdict) {
             (Job::Begin { started, claim, reply }, Verdict::Found(found)) => {
                 let answer = match found {
-                    Found::Claimed { .. } => {
-                        Answer::Fresh(HeldKey::new(&self.queue, claim.scoped_key, started.facts.call_id))
-                    }
-                    Found::Settled(begun) => Answer::Settled(begun),
-                    Found::Elsewhere => Answer::Elsewhere(started),
+                    Found::Claimed { .. } => ClaimOutcome::Fresh(HeldKey::new(
+                        &self.queue,
+                        claim.scoped_key,
+                        started.facts.call_id,
+                    )),
+                    Found::Settled(begun) => ClaimOutcome::Settled(begun),
+                    Found::Elsewhere => ClaimOutcome::Elsewhere(started),
                     Found::Ours => return self.backlog.park(Job::Begin { started, claim, reply }),
                 };
                 let _ = reply.send(Ok(answer));

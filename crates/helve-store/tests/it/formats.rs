@@ -463,7 +463,7 @@ async fn a_process_that_is_killed_in_the_middle_leaves_the_old_file_or_the_new_o
     let mut ends = [0, 0];
     // As soon as the copy is begun, as soon as it is there, and some time later.
     let moments: [(&str, u64); 5] =
-        [(".format-2.new", 0), (".format-2", 0), (".format-2", 20), (".format-2", 60), (".format-2", 200)];
+        [(".format-2.new", 0), (".format-2", 0), (".format-2", 20), (".format-2", 50), (".format-2", 100)];
     for (file, pause_ms) in moments {
         let place = grown.copy();
         let mut child = start_child(&place, "open");

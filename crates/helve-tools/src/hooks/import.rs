@@ -171,7 +171,7 @@ impl Imported {
 
 fn left_out(at: &str, field: &str) -> String {
     match field {
-        "if" => format!("{at}.if: the hook is told of every call that its matcher means"),
+        "if" => format!("{at}.if: the hook runs for every call that its matcher fits"),
         field => format!("{at}.{field}"),
     }
 }

@@ -44,7 +44,7 @@ pub enum ImportError {
     /// The configuration is not sound.
     #[error("the configuration of `{namespace}` is refused: {reason}")]
     Config {
-        /// Which.
+        /// The namespace of the document.
         namespace: String,
         /// What is wrong and what to do.
         reason: String,

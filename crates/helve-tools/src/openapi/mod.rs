@@ -64,7 +64,7 @@ pub struct Import {
 pub struct Skipped {
     /// Which, as in `GET /pets`.
     pub operation: String,
-    /// Why.
+    /// Why the operation was skipped.
     pub reason: String,
 }
 

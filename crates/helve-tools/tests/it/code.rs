@@ -257,6 +257,7 @@ async fn a_call_beside_one_that_waits_for_a_person_ends_and_happens_once() {
         let (begun, ended) = counts.clone();
         async move {
             begun.fetch_add(1, Ordering::SeqCst);
+            // Longer than the program waits before its other call: two processes, whose order only time makes.
             tokio::time::sleep(Duration::from_secs(2)).await;
             ended.fetch_add(1, Ordering::SeqCst);
             Ok(json!("done"))
@@ -377,6 +378,7 @@ async fn warm_interpreters_serve_one_call_each_and_behave_as_cold_ones() {
                 (&json!(expected), &json!(4)),
                 "{round} {said}"
             );
+            // Until the next interpreter waits in its box, which nothing outside tells.
             tokio::time::sleep(Duration::from_millis(800)).await;
         }
     }
@@ -403,7 +405,7 @@ async fn errors_in_warm_interpreters_look_as_in_cold_ones() {
     for (language, code) in codes {
         let arguments = json!({ "language": language, "code": code });
         let expected = result(&cold, arguments.clone()).await;
-        // The first call starts the one that the second finds.
+        // The first call starts the one that the second finds, once it waits in its box, which nothing outside tells.
         result(&warm, json!({ "language": language, "code": "1" })).await;
         tokio::time::sleep(Duration::from_millis(1000)).await;
         let found = result(&warm, arguments).await;

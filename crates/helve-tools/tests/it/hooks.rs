@@ -318,8 +318,12 @@ async fn a_command_ends_with_the_call_that_is_taken_back() {
     let bench = Bench::new(
         r#"
         [[hooks.PreToolUse]]
-        hooks = [{ type = "command", write = ["."], command = "touch started; sleep 3; touch ended" }]"#,
+        hooks = [{ type = "command", write = ["."], command = "exec 3> alive; touch started; sleep 300; touch ended" }]"#,
     );
+    // It ends when the last process that has it open has died.
+    let alive = bench.folder.path().join("alive");
+    rustix::fs::mkfifoat(rustix::fs::CWD, &alive, rustix::fs::Mode::RUSR | rustix::fs::Mode::WUSR).unwrap();
+    let gone = tokio::task::spawn_blocking(move || std::fs::read(alive));
     let token = CancellationToken::new();
     let call = Call::new("code-execute", json!({ "code": "ls" })).cancellation(token.clone());
     let started = bench.folder.path().join("started");
@@ -331,7 +335,11 @@ async fn a_command_ends_with_the_call_that_is_taken_back() {
     };
     let (outcome, ()) = tokio::join!(bench.runtime.call(call), cancel);
     assert_eq!(outcome.error().unwrap().code(), ErrorCode::Cancelled);
-    tokio::time::sleep(Duration::from_secs(4)).await;
+    tokio::time::timeout(Duration::from_secs(10), gone)
+        .await
+        .expect("the command lives on")
+        .unwrap()
+        .unwrap();
     assert!(!bench.folder.path().join("ended").exists());
     assert_eq!(bench.ran(), 0);
 }

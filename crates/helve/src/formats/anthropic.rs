@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::call::{FormatError, Found, RawCall, RawId};
 use super::describe::Description;
 use super::export::{ExportOptions, Strictness};
-use super::result::Answer;
+use super::result::AnsweredCall;
 use super::{schema, strict};
 use crate::{Example, Tool};
 
@@ -102,13 +102,13 @@ fn call(block: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
     })
 }
 
-pub(super) fn results(answers: &[Answer<'_>]) -> Value {
+pub(super) fn results(answers: &[AnsweredCall<'_>]) -> Value {
     let mut message = json!({ "role": "user" });
     message["content"] = answers.iter().map(result).collect();
     message
 }
 
-fn result(answer: &Answer<'_>) -> Value {
+fn result(answer: &AnsweredCall<'_>) -> Value {
     let mut block = json!({
         "type": "tool_result",
         "tool_use_id": answer.call.id.as_deref().unwrap_or_default(),

@@ -6,7 +6,7 @@ use super::call::{FormatError, Found, RawCall, RawId};
 use super::clean::cleaned;
 use super::describe::Description;
 use super::export::ExportOptions;
-use super::result::Answer;
+use super::result::AnsweredCall;
 use super::schema;
 use crate::Tool;
 
@@ -61,13 +61,13 @@ fn part(part: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
     })
 }
 
-pub(super) fn results(answers: &[Answer<'_>]) -> Value {
+pub(super) fn results(answers: &[AnsweredCall<'_>]) -> Value {
     let mut content = json!({ "role": "user" });
     content["parts"] = answers.iter().map(part_of).collect();
     content
 }
 
-fn part_of(answer: &Answer<'_>) -> Value {
+fn part_of(answer: &AnsweredCall<'_>) -> Value {
     let mut part = json!({ "functionResponse": { "name": answer.call.name, "response": {} } });
     let response = &mut part["functionResponse"];
     let key = if answer.is_error { "error" } else { "output" };

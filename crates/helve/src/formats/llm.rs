@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::call::{FormatError, Found, RawCall, RawId};
 use super::export::ExportOptions;
-use super::result::Answer;
+use super::result::AnsweredCall;
 use crate::{Status, Tool};
 
 pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
@@ -42,7 +42,7 @@ fn call(item: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
     })
 }
 
-pub(super) fn result(answer: &Answer<'_>) -> Value {
+pub(super) fn result(answer: &AnsweredCall<'_>) -> Value {
     let mut result = json!({
         "name": answer.call.name,
         "success": !answer.is_error,

@@ -7,7 +7,7 @@ use super::clean::cleaned;
 use super::cut::{cut_text, cut_value};
 use super::describe::Description;
 use super::export::ExportOptions;
-use super::result::{Answer, returned_error};
+use super::result::{AnsweredCall, returned_error};
 use crate::{Pending, Status, Tool, ToolError};
 
 /// Where in `_meta` an MCP result says, for programs, why it is an error.
@@ -120,7 +120,7 @@ fn question(pending: &Pending) -> Value {
     })
 }
 
-pub(super) fn result(answer: &Answer<'_>) -> Value {
+pub(super) fn result(answer: &AnsweredCall<'_>) -> Value {
     let mut result = json!({
         "content": [{ "type": "text", "text": answer.text }],
         "isError": answer.is_error,

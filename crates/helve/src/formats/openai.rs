@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::call::{FormatError, Found, RawCall, RawId};
 use super::describe::Description;
 use super::export::{ExportOptions, Strictness};
-use super::result::Answer;
+use super::result::AnsweredCall;
 use super::{schema, strict};
 use crate::Tool;
 
@@ -66,7 +66,7 @@ fn call(item: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
     })
 }
 
-pub(super) fn result(answer: &Answer<'_>) -> Value {
+pub(super) fn result(answer: &AnsweredCall<'_>) -> Value {
     let mut item = json!({
         "type": "function_call_output",
         "call_id": answer.call.id,

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::call::{FormatError, Found, RawCall, RawId};
 use super::export::ExportOptions;
 use super::openai;
-use super::result::Answer;
+use super::result::AnsweredCall;
 use crate::Tool;
 
 pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
@@ -53,6 +53,6 @@ fn call(item: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
     })
 }
 
-pub(super) fn result(answer: &Answer<'_>) -> Value {
+pub(super) fn result(answer: &AnsweredCall<'_>) -> Value {
     json!({ "role": "tool", "tool_call_id": answer.call.id, "content": answer.text })
 }

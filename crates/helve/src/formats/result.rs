@@ -35,7 +35,7 @@ impl ResultBudget {
 }
 
 /// One outcome with the call it answers, as the providers' writers get it.
-pub(super) struct Answer<'a> {
+pub(super) struct AnsweredCall<'a> {
     pub(super) call: &'a ProviderCall,
     pub(super) outcome: &'a Outcome,
     pub(super) text: String,
@@ -45,7 +45,7 @@ pub(super) struct Answer<'a> {
     pub(super) whole: Option<&'a Value>,
 }
 
-impl<'a> Answer<'a> {
+impl<'a> AnsweredCall<'a> {
     fn new(call: &'a ProviderCall, outcome: &'a Outcome, budget: ResultBudget) -> Self {
         let shown = show(outcome, budget);
         let whole = match &outcome.status {
@@ -64,7 +64,7 @@ pub fn result_messages(
     budget: &ResultBudget,
 ) -> Vec<Value> {
     let answers: Vec<_> =
-        answered.iter().map(|(call, outcome)| Answer::new(call, outcome, *budget)).collect();
+        answered.iter().map(|(call, outcome)| AnsweredCall::new(call, outcome, *budget)).collect();
     write(format, &answers)
 }
 
@@ -76,10 +76,10 @@ pub fn result_message(
     outcome: &Outcome,
     budget: &ResultBudget,
 ) -> Value {
-    write(format, &[Answer::new(call, outcome, *budget)]).pop().unwrap_or_default()
+    write(format, &[AnsweredCall::new(call, outcome, *budget)]).pop().unwrap_or_default()
 }
 
-fn write(format: Format, answers: &[Answer<'_>]) -> Vec<Value> {
+fn write(format: Format, answers: &[AnsweredCall<'_>]) -> Vec<Value> {
     if answers.is_empty() {
         return Vec::new();
     }

@@ -12,8 +12,8 @@ mod matcher;
 mod names;
 mod raised;
 mod run;
+mod slots;
 mod tool;
-mod turns;
 
 use std::fmt;
 use std::sync::{Arc, OnceLock};
@@ -191,7 +191,7 @@ struct Inner {
     background: Arc<Semaphore>,
     raised_background: Arc<Semaphore>,
     raise_tool: OnceLock<Tool>,
-    turns: turns::Turns,
+    slots: slots::HookSlots,
     /// Ends what still runs in the background.
     ending: CancellationToken,
     caller: Arc<Caller>,
@@ -223,7 +223,7 @@ impl Hooks {
             background: Arc::new(Semaphore::new(BACKGROUND_MAX as usize)),
             raised_background: Arc::new(Semaphore::new(RAISED_BACKGROUND_MAX as usize)),
             raise_tool: OnceLock::new(),
-            turns: turns::Turns::default(),
+            slots: slots::HookSlots::default(),
             ending: CancellationToken::new(),
             caller: Arc::new(Caller::principal("hook").kind(PrincipalKind::Service)),
         }))
@@ -289,8 +289,8 @@ impl Hooks {
         &self.0.raised_background
     }
 
-    fn turns(&self) -> &turns::Turns {
-        &self.0.turns
+    fn slots(&self) -> &slots::HookSlots {
+        &self.0.slots
     }
 
     /// Where the tool is kept that tells of events from outside.

@@ -133,8 +133,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 fn goes_on(approval: &Approval) -> String {
     match &approval.part {
         Some(part) => {
-            format!("whoever waits goes on by themselves; `helve runs resume {}` does it now", part.run)
+            format!("a caller that waits goes on; `helve runs resume {}` resumes the run now", part.run)
         }
-        None => "whoever waits goes on by themselves; others make the same call again".to_owned(),
+        None => "a caller that waits goes on; others make the same call again".to_owned(),
     }
 }

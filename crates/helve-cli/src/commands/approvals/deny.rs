@@ -20,7 +20,7 @@ Examples:
 pub(crate) struct Args {
     /// The approval's id, or the beginning of it
     id: String,
-    /// Why; the caller is told
+    /// Why; the caller reads it
     #[arg(long, value_name = "TEXT")]
     reason: Option<String>,
 }

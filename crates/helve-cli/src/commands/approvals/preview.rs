@@ -1,6 +1,6 @@
 //! What a tool says it would do, on a terminal: names dim and in a column, the lines of a diff in colour.
 
-use helve::preview::{Line, lines};
+use helve::preview::{PreviewLine, lines};
 
 use crate::ui::escape::visible;
 use crate::ui::paint::Paint;
@@ -17,24 +17,26 @@ pub(super) fn shown(text: &str, paint: Paint) -> Vec<String> {
     shown
 }
 
-fn name<'t>(line: &Line<'t>) -> Option<&'t str> {
+fn name<'t>(line: &PreviewLine<'t>) -> Option<&'t str> {
     match line {
-        Line::Fact { name, .. } => Some(name),
-        Line::Added(_) | Line::Removed(_) | Line::Place(_) | Line::Plain(_) => None,
+        PreviewLine::Fact { name, .. } => Some(name),
+        PreviewLine::Added(_) | PreviewLine::Removed(_) | PreviewLine::Place(_) | PreviewLine::Plain(_) => {
+            None
+        }
     }
 }
 
-fn one(line: &Line<'_>, width: usize, paint: Paint) -> String {
+fn one(line: &PreviewLine<'_>, width: usize, paint: Paint) -> String {
     match line {
-        Line::Fact { name, value } => {
+        PreviewLine::Fact { name, value } => {
             let colon = if name.is_empty() { "" } else { ":" };
             let name = paint.dim(format!("{:width$}", format!("{name}{colon}")));
             format!("{name} {}", visible(value))
         }
-        Line::Added(line) => paint.good(visible(line)),
-        Line::Removed(line) => paint.bad(visible(line)),
-        Line::Place(line) => paint.dim(visible(line)),
-        Line::Plain(line) => visible(line).to_string(),
+        PreviewLine::Added(line) => paint.good(visible(line)),
+        PreviewLine::Removed(line) => paint.bad(visible(line)),
+        PreviewLine::Place(line) => paint.dim(visible(line)),
+        PreviewLine::Plain(line) => visible(line).to_string(),
     }
 }
 

@@ -18,18 +18,19 @@ use serde_json::json;
 
 use crate::app::App;
 use crate::commands::approvals::local_user;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 
 const AFTER_HELP: &str = "\
-For a journal of which entries are gone: an older copy was put back, a log was lost, or its `.head`
-file was. Until then it can be read, and no call runs. If you have the files, put them back instead.
+For a journal that has lost entries: somebody restored an older copy, or a log or the `.head` file is
+missing. Until you accept, the journal can be read and no call runs. If you still have the missing
+files, restore them instead.
 
-What the missing entries told is lost. Open runs may have ended in them, so each waits for you, and
-questions are withdrawn. Keys and rules that were revoked in them are good again: look at
-`helve keys list` and `helve approvals rules`. The acceptance is an entry of its own.
+What the missing entries recorded is lost. Open runs may have ended in them, so each waits for you.
+Questions are withdrawn. Keys and rules that were revoked in them are valid again: check
+`helve keys list` and `helve approvals rules`. The journal records that you accepted.
 
 Exit codes:
   0 accepted, or there is nothing to accept   3 a person must say yes   4 somebody said no
@@ -72,9 +73,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
     }
     let exit = match ask("Accept the journal as it is?", args.yes, app)? {
-        Answer::Yes => Exit::Done,
-        Answer::No => Exit::Denied,
-        Answer::Nobody => Exit::Waiting,
+        Confirmation::Yes => Exit::Done,
+        Confirmation::No => Exit::Denied,
+        Confirmation::Nobody => Exit::Waiting,
     };
     if exit == Exit::Done {
         accept(&loaded)?;

@@ -13,7 +13,7 @@ use crate::ui::count;
 
 const AFTER_HELP: &str = "\
 A checkpoint is a signed note: how many entries the journal has, and the hash of the last. Keep it,
-and the key that checks it, on another machine. Whoever changes, removes or rewrites an entry that it
+and the key that checks it, on another machine. Anyone who changes, removes or rewrites an entry that it
 covers cannot make the journal fit it again.
 
 Examples:

@@ -52,7 +52,7 @@ pub(crate) struct Args {
     /// Only calls that were allowed, asked about, or denied
     #[arg(long, value_parser = said())]
     said: Option<Stance>,
-    /// Only calls that were decided by whoever has this in their name: `policy`, `rule deny`, `labels`
+    /// Only calls decided by a source with this in its name: `policy`, `rule deny`, `labels`
     #[arg(long, value_name = "TEXT")]
     by: Option<String>,
     /// Only calls of tools of this risk, or a higher one

@@ -32,7 +32,7 @@ pub(crate) enum Command {
     Verify(verify::Args),
     /// Every call as one line of JSON, oldest first
     Export(export::Args),
-    /// Take a journal as it is of which entries are gone
+    /// Accept a journal that has lost entries, as it is
     Accept(accept::Args),
     /// Sign how far the journal has come, to be kept elsewhere
     Checkpoint(checkpoint::Args),

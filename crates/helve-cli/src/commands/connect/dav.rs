@@ -18,7 +18,7 @@ use super::secret::SecretArgs;
 use super::server_url::server_url;
 use crate::app::App;
 use crate::blocking::block_on;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
@@ -114,9 +114,9 @@ async fn found(
     if !foreign.is_empty() {
         let names = foreign.join(", ");
         match ask(&format!("{domain} says that it is at {names}. Log in there?"), yes, app) {
-            Ok(Answer::Yes) => {}
-            Ok(Answer::No) => return Err(Failure::denied("nothing was connected")),
-            Ok(Answer::Nobody) | Err(_) => {
+            Ok(Confirmation::Yes) => {}
+            Ok(Confirmation::No) => return Err(Failure::denied("nothing was connected")),
+            Ok(Confirmation::Nobody) | Err(_) => {
                 return Err(Failure::usage(format!(
                     "{domain} says that it is at {names}, and nobody is there to agree"
                 ))

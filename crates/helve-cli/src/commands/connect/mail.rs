@@ -16,7 +16,7 @@ use super::login::{For, LoginArgs, give_up};
 use super::secret::SecretArgs;
 use crate::app::App;
 use crate::blocking::block_on;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
 
@@ -191,9 +191,9 @@ fn agree(candidates: &[Option<&Candidate>], yes: bool, app: &mut App<'_>) -> Res
     };
     let names = unsure.iter().map(named).collect::<Vec<_>>().join(", ");
     match ask(&format!("Found {names}. Log in there?"), yes, app) {
-        Ok(Answer::Yes) => Ok(()),
-        Ok(Answer::No) => Err(Failure::denied("nothing was connected")),
-        Ok(Answer::Nobody) | Err(_) => {
+        Ok(Confirmation::Yes) => Ok(()),
+        Ok(Confirmation::No) => Err(Failure::denied("nothing was connected")),
+        Ok(Confirmation::Nobody) | Err(_) => {
             Err(Failure::usage(format!("found {names}, and nobody is there to agree"))
                 .hint("say it with --yes, or name the servers with --imap and --smtp"))
         }

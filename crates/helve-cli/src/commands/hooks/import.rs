@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 use super::{shown, write};
 use crate::app::App;
 use crate::commands::file;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
@@ -25,9 +25,9 @@ Reads `.claude/settings.json` and `.claude/settings.local.json` of the project a
 or the file that you name. You see each hook before it is written into helve.toml; those of the project are
 trusted as they are shown.
 
-Here a command runs in a box: it reads the project, changes nothing and reaches nobody, but for what its line
-shows that it needs: the files that it writes to, scripts in your home, and the project itself for whoever is told
-of what a tool has done, such as a formatter. You see these too. Where one needs more, say so in helve.toml:
+In Helve, a command of a hook runs in a box: it reads the project, changes nothing and has no network. It is granted
+what its line shows that it needs: files that it writes to, scripts in your home, and, if it runs after a tool (a
+formatter, say), changes to the project. You see these grants too. If a command needs more, say so in helve.toml:
 write = [\".\"], network = [\"api.example.com:443\"], read = [\"~/.config/tool\"].
 
 `permissions` are not imported: you are shown the `helve rules` that come closest.
@@ -170,9 +170,9 @@ fn take_over(
     app: &mut App<'_>,
 ) -> anyhow::Result<&'static str> {
     match ask("Write these hooks into helve.toml, and trust them?", args.yes, app)? {
-        Answer::Yes => {}
-        Answer::No => return Ok("declined"),
-        Answer::Nobody => return Ok("waiting"),
+        Confirmation::Yes => {}
+        Confirmation::No => return Ok("declined"),
+        Confirmation::Nobody => return Ok("waiting"),
     }
     let loaded = load(&app.inputs)?;
     let here = |section: &&helve_host::config::HookSection, event: &str| section.event == event;

@@ -13,7 +13,7 @@ const AFTER_HELP: &str = "\
 The hooks run for real, with what you give them; the tool does not.
 
 Exit codes:
-  0 nobody objects   2 wrong use   4 somebody does
+  0 no hook objects   2 wrong use   4 a hook objects
 
 Examples:
   helve hooks test PreToolUse --tool Bash --args '{\"command\": \"rm -rf /\"}'
@@ -57,7 +57,7 @@ fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.json(&json!({ "event": fired.event, "hooks": answers, "together": fired.to_output(),
             "refusal": refusal, "conflicts": fired.conflicts }))?;
     } else if fired.answers.is_empty() {
-        app.ui.note("no hook is told of this; `helve hooks list` shows them all")?;
+        app.ui.note("no hook runs for this; `helve hooks list` shows them all")?;
     } else {
         let mut table = Table::new(["hook", "says"]);
         for one in &fired.answers {

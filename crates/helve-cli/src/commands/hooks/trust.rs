@@ -7,7 +7,7 @@ use helve_mcp::trust::Verdict;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::commands::mcp::trust::print_diff;
 use crate::exit::Exit;
 use crate::failure::Failure;
@@ -75,19 +75,19 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     let answer = ask("Let the project's hooks run like this?", args.yes, app)?;
     let exit = match answer {
-        Answer::Yes => {
+        Confirmation::Yes => {
             trust.accept_value(&scope, hooks::NAME, of_project.clone())?;
             Exit::Done
         }
-        Answer::No => Exit::Denied,
-        Answer::Nobody => {
+        Confirmation::No => Exit::Denied,
+        Confirmation::Nobody => {
             app.ui.note("nobody is there to be asked; helve hooks trust --yes")?;
             Exit::Waiting
         }
     };
     if app.ui.is_json() {
-        app.ui.json(&json!({ "trusted": answer == Answer::Yes }))?;
-    } else if answer == Answer::Yes {
+        app.ui.json(&json!({ "trusted": answer == Confirmation::Yes }))?;
+    } else if answer == Confirmation::Yes {
         let sign = app.ui.paint().good("✓");
         app.ui.line(format!("{sign} the project's hooks are trusted"))?;
     }

@@ -15,7 +15,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
-A key calls or decides, never both: whoever holds what an agent holds decides nothing.
+A key calls or decides, never both: with an agent's key nobody can approve its calls.
 
 Examples:
   helve keys create ci --service --tools 'files/*' --expires 90d

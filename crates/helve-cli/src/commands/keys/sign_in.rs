@@ -41,7 +41,8 @@ pub(crate) fn run(_: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Some(link) => app.ui.line(link)?,
         None => {
             app.ui.line(code.reveal())?;
-            app.ui.note("no `helve up` runs here; this code is for one that uses the same journal")?;
+            app.ui
+                .note("no `helve up` runs here; the code is for a `helve up` that uses the same journal")?;
         }
     }
     app.ui.note("good once, for ten minutes")?;

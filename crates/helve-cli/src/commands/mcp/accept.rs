@@ -5,7 +5,7 @@ use helve_host::wire::mcp;
 use helve_mcp::pins::Pending;
 use serde_json::json;
 
-use super::ask::{Answer, ask};
+use super::ask::{Confirmation, ask};
 use super::diff;
 use super::instance::Running;
 use crate::app::App;
@@ -52,9 +52,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         let said = args.all || !args.tools.is_empty();
         match ask(&format!("Accept {} like this?", one.tool), said, app)? {
-            Answer::Yes => accepted.push(one),
-            Answer::No => exit = Exit::Denied,
-            Answer::Nobody => exit = Exit::Waiting,
+            Confirmation::Yes => accepted.push(one),
+            Confirmation::No => exit = Exit::Denied,
+            Confirmation::Nobody => exit = Exit::Waiting,
         }
     }
     mcp::pins(&mcp::state_folder()?, std::slice::from_ref(&one)).accept(&args.name, &accepted)?;

@@ -15,7 +15,7 @@ use helve_mcp::import::insert_server;
 use helve_mcp::servers::{Probe, Report};
 use serde_json::{Map, Value, json};
 
-use super::ask::{Answer, ask, somebody_is_there};
+use super::ask::{Confirmation, ask, somebody_is_there};
 use super::grant::Grants;
 use super::{prepare, show, test};
 use crate::app::App;
@@ -131,7 +131,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     if asks && !args.yes && somebody_is_there(app) {
         app.ui.table(show::facts(name, &config))?;
-        if ask(&format!("Add {name} like this?"), args.yes, app)? == Answer::No {
+        if ask(&format!("Add {name} like this?"), args.yes, app)? == Confirmation::No {
             return Ok(Exit::Denied);
         }
     }

@@ -6,7 +6,7 @@ use crate::app::App;
 
 /// What came of a question.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Answer {
+pub(crate) enum Confirmation {
     Yes,
     No,
     /// Nobody is there to be asked.
@@ -19,12 +19,12 @@ pub(crate) fn somebody_is_there(app: &App<'_>) -> bool {
 }
 
 /// Asks, unless the answer was given on the command line.
-pub(crate) fn ask(question: &str, yes: bool, app: &mut App<'_>) -> anyhow::Result<Answer> {
+pub(crate) fn ask(question: &str, yes: bool, app: &mut App<'_>) -> anyhow::Result<Confirmation> {
     if yes {
-        return Ok(Answer::Yes);
+        return Ok(Confirmation::Yes);
     }
     if !somebody_is_there(app) {
-        return Ok(Answer::Nobody);
+        return Ok(Confirmation::Nobody);
     }
     app.ui.flush()?;
     let mut errors = std::io::stderr();
@@ -33,5 +33,5 @@ pub(crate) fn ask(question: &str, yes: bool, app: &mut App<'_>) -> anyhow::Resul
     let mut line = String::new();
     std::io::stdin().lock().read_line(&mut line)?;
     let said = line.trim().to_ascii_lowercase();
-    Ok(if matches!(said.as_str(), "y" | "yes") { Answer::Yes } else { Answer::No })
+    Ok(if matches!(said.as_str(), "y" | "yes") { Confirmation::Yes } else { Confirmation::No })
 }

@@ -9,7 +9,7 @@ use helve_host::wire::trust::{self, Store};
 use helve_mcp::import::{self, Found, Imported, Kind, Scope};
 use serde_json::{Value, json};
 
-use super::ask::{Answer, ask};
+use super::ask::{Confirmation, ask};
 use super::{prepare, show};
 use crate::app::App;
 use crate::commands::file;
@@ -168,9 +168,9 @@ fn one(server: &Imported, args: &Args, app: &mut App<'_>) -> anyhow::Result<Beca
         }
     }
     match ask(&format!("Write {name} into helve.toml, and trust it?"), args.yes, app)? {
-        Answer::Yes => {}
-        Answer::No => return Ok(Became::Declined),
-        Answer::Nobody => return Ok(Became::Waits),
+        Confirmation::Yes => {}
+        Confirmation::No => return Ok(Became::Declined),
+        Confirmation::Nobody => return Ok(Became::Waits),
     }
     write(server, args.user, &loaded, app)?;
     Ok(Became::Imported)

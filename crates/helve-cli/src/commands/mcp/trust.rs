@@ -5,7 +5,7 @@ use helve_host::wire::trust::{self, Store};
 use helve_mcp::trust::Verdict;
 use serde_json::json;
 
-use super::ask::{Answer, ask};
+use super::ask::{Confirmation, ask};
 use super::show;
 use crate::app::App;
 use crate::exit::Exit;
@@ -69,20 +69,20 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         let answer = ask(&format!("Let {name} run like this?"), args.yes, app)?;
         match answer {
-            Answer::Yes => {
+            Confirmation::Yes => {
                 trust.accept(&one.scope, name, &one.config)?;
                 if !app.ui.is_json() {
                     let sign = app.ui.paint().good("✓");
                     app.ui.line(format!("{sign} {name} is trusted"))?;
                 }
             }
-            Answer::No => exit = Exit::Denied,
-            Answer::Nobody => {
+            Confirmation::No => exit = Exit::Denied,
+            Confirmation::Nobody => {
                 app.ui.note(format!("nobody is there to be asked; helve mcp trust {name} --yes"))?;
                 exit = Exit::Waiting;
             }
         }
-        said.push(json!({ "name": name, "trusted": answer == Answer::Yes, "asked": true }));
+        said.push(json!({ "name": name, "trusted": answer == Confirmation::Yes, "asked": true }));
     }
     if app.ui.is_json() {
         app.ui.json(&said)?;

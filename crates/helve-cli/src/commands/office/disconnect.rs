@@ -8,7 +8,7 @@ use super::unusable;
 use crate::app::App;
 use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
@@ -43,9 +43,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let question =
         format!("Forget {id}, its password and what was synced? What is on its server stays there.");
     match ask(&question, *yes, app)? {
-        Answer::Yes => {}
-        Answer::No => return Ok(Exit::Denied),
-        Answer::Nobody => {
+        Confirmation::Yes => {}
+        Confirmation::No => return Ok(Exit::Denied),
+        Confirmation::Nobody => {
             return Err(Failure::usage("nobody is there to be asked").hint("say it with --yes").into());
         }
     }

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
-`helve up` and `helve mcp serve` do this by themselves, every few minutes.
+`helve up` and `helve mcp serve` do this every few minutes.
 
 Examples:
   helve office sync

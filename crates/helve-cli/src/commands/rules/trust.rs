@@ -8,7 +8,7 @@ use helve_mcp::trust::Verdict;
 use serde_json::json;
 
 use crate::app::App;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::ui::escape;
 
@@ -35,19 +35,19 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     let answer = ask("Let that count?", args.yes, app)?;
     let exit = match answer {
-        Answer::Yes => {
+        Confirmation::Yes => {
             RuleFiles::of(&loaded).trust(&all)?;
             Exit::Done
         }
-        Answer::No => Exit::Denied,
-        Answer::Nobody => {
+        Confirmation::No => Exit::Denied,
+        Confirmation::Nobody => {
             app.ui.note("nobody is there to be asked; helve rules trust --yes")?;
             Exit::Waiting
         }
     };
     if app.ui.is_json() {
-        app.ui.json(&json!({ "trusted": answer == Answer::Yes, "asked": true }))?;
-    } else if answer == Answer::Yes {
+        app.ui.json(&json!({ "trusted": answer == Confirmation::Yes, "asked": true }))?;
+    } else if answer == Confirmation::Yes {
         let sign = app.ui.paint().good("✓");
         app.ui.line(format!("{sign} they count, until they change"))?;
     }

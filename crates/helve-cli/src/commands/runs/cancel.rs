@@ -19,12 +19,12 @@ use crate::exit::Exit;
 use crate::ui::Ui;
 
 const AFTER_HELP: &str = "\
-A run of another process is asked to stop, and this command waits to see it end. One that was cut
-short or waits is ended here. What its steps did is undone where its tool says so (`on_error =
-\"undo\"`), and listed in any case.
+If another process works on the run, this command asks that process to stop it, and waits. A run that
+was cut short, or that waits, is ended here. If its tool says `on_error = \"undo\"`, what its steps did is
+undone; it is listed in any case.
 
 Exit codes:
-  0 it has ended, and nothing went wrong on the way   1 it has not, or something stands
+  0 it ended, and nothing went wrong   1 it did not end, or effects remain
   2 wrong use   3 a tool that undoes needs approval first";
 
 #[derive(Debug, clap::Args)]

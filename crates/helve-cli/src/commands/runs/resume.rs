@@ -24,8 +24,8 @@ use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui};
 
 const AFTER_HELP: &str = "\
-A run goes on after the last step that had finished; nothing that had finished runs again. Where
-nobody knows whether a step had its effect, it waits, and you say what you found.
+A run goes on after its last finished step; finished steps do not run again. If it is unknown whether a
+step had its effect, the run waits until you say what you found.
 
 Exit codes:
   0 done   1 it failed, or waits to know what happened   2 wrong use   3 waiting for approval

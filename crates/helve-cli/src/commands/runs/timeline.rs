@@ -15,7 +15,7 @@ use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
 
 /// Something that happened.
-struct Line {
+struct TimelineRow {
     at: Timestamp,
     /// How far within the run: 0 for the run itself.
     depth: usize,
@@ -40,7 +40,7 @@ pub(super) fn table(story: &Story) -> Table {
     table
 }
 
-fn lines(story: &Story) -> Vec<Line> {
+fn lines(story: &Story) -> Vec<TimelineRow> {
     let mut told = Telling { story, lines: Vec::new(), begun: HashMap::new() };
     let caller = super::super::audit::caller(&story.facts.caller);
     told.root(story.facts.received_at, "·", "received", format!("from {caller}"), Tone::Plain);
@@ -51,7 +51,7 @@ fn lines(story: &Story) -> Vec<Line> {
 
 struct Telling<'s> {
     story: &'s Story,
-    lines: Vec<Line>,
+    lines: Vec<TimelineRow>,
     /// Parts that have begun and not ended, and their lines.
     begun: HashMap<CallId, usize>,
 }
@@ -142,14 +142,22 @@ impl Telling<'_> {
     }
 
     fn root(&mut self, at: Timestamp, sign: &'static str, what: &str, how: String, tone: Tone) {
-        self.lines.push(Line { at, depth: 0, sign, what: what.to_owned(), tool: String::new(), how, tone });
+        self.lines.push(TimelineRow {
+            at,
+            depth: 0,
+            sign,
+            what: what.to_owned(),
+            tool: String::new(),
+            how,
+            tone,
+        });
     }
 
     fn part(&mut self, at: Timestamp, call_id: CallId, sign: &'static str, how: String, tone: Tone) {
         let path = self.story.path(call_id).unwrap_or_default();
         let depth = path.matches('/').count() + 1;
         let tool = self.story.tool(call_id).to_owned();
-        self.lines.push(Line { at, depth, sign, what: path.to_string(), tool, how, tone });
+        self.lines.push(TimelineRow { at, depth, sign, what: path.to_string(), tool, how, tone });
     }
 
     /// What an effect is called, where its call has ended and so has said.

@@ -22,20 +22,20 @@ cannot be undone stands, and is listed. A step that was stopped or got no answer
 its tool says how (`recall`); else say what you found, with --happened or --did-not-happen.
 
 Exit codes:
-  0 all is undone   1 something stands   2 wrong use   3 a tool that undoes needs approval first";
+  0 all is undone   1 effects remain   2 wrong use   3 a tool that undoes needs approval first";
 
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The run's id, or enough of its beginning
     id: String,
-    /// This call of it, of which nobody knew, had its effect
+    /// This call, which was in doubt, had its effect
     #[arg(long, value_name = "CALL")]
     happened: Option<String>,
     /// What that call returned
     #[arg(long, value_name = "JSON", requires = "happened")]
     result: Option<String>,
-    /// This call of it, of which nobody knew, had no effect
+    /// This call, which was in doubt, had no effect
     #[arg(long, value_name = "CALL")]
     did_not_happen: Option<String>,
 }

@@ -19,8 +19,9 @@ use crate::failure::Failure;
 use crate::ui::count;
 
 const AFTER_HELP: &str = "\
-Everything that was acknowledged before is in the copy, whoever writes meanwhile. It is checked
-before it gets its name; where that fails, or the process dies, there is no such folder.
+The copy has everything that was acknowledged before the command began; other processes may go on
+writing. It gets its name only after it was checked: if that fails, or the process dies, there is no
+such folder.
 
 In it: the database, its anchor, the key that signs checkpoints, former contents of files, and office.db: mails,
 calendars and contacts. `helve store restore` leaves that one alone: copy it back by hand while no Helve runs.

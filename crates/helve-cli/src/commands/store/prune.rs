@@ -12,7 +12,7 @@ use super::{bytes, failed};
 use crate::app::App;
 use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::commands::progress::Line;
 use crate::commands::when;
 use crate::exit::Exit;
@@ -92,9 +92,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let mut exit = Exit::Done;
     if !args.dry_run && !nothing {
         exit = match ask("Remove them?", args.yes, app)? {
-            Answer::Yes => Exit::Done,
-            Answer::No => Exit::Denied,
-            Answer::Nobody => Exit::Waiting,
+            Confirmation::Yes => Exit::Done,
+            Confirmation::No => Exit::Denied,
+            Confirmation::Nobody => Exit::Waiting,
         };
         if exit == Exit::Done {
             report = Some(prune(&loaded, &retention, &plan, now, app)?);

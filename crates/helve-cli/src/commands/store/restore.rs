@@ -11,7 +11,7 @@ use serde_json::json;
 use super::{bytes, failed, said};
 use crate::app::App;
 use crate::commands::approvals::local_user;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::commands::progress::Line;
 use crate::commands::when;
 use crate::exit::Exit;
@@ -64,9 +64,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     let question = format!("Put it in place of {}?", short(journal));
     let exit = match ask(&question, args.yes, app)? {
-        Answer::Yes => Exit::Done,
-        Answer::No => Exit::Denied,
-        Answer::Nobody => Exit::Waiting,
+        Confirmation::Yes => Exit::Done,
+        Confirmation::No => Exit::Denied,
+        Confirmation::Nobody => Exit::Waiting,
     };
     let mut restored = None;
     if exit == Exit::Done {

@@ -10,7 +10,7 @@ use helve_mcp::trust::Verdict;
 use serde_json::{Value, json};
 
 use crate::app::App;
-use crate::commands::mcp::ask::{Answer, ask};
+use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::count;
@@ -89,24 +89,24 @@ fn review(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     let things = if chosen.len() == 1 { "this".to_owned() } else { format!("these {}", chosen.len()) };
     let answer = ask(&format!("Trust {things} as shown?"), args.yes, app)?;
-    if answer == Answer::Yes {
+    if answer == Confirmation::Yes {
         // All or as much as can be: what was accepted before one that fails stays accepted.
         chosen.iter().try_for_each(|one| one.accept(&loaded))?;
     }
     if app.ui.is_json() {
         let documents: Vec<_> = chosen.iter().copied().map(document).collect();
         app.ui.json(&match answer {
-            Answer::Yes => json!({ "waiting": [], "trusted": documents }),
-            Answer::No | Answer::Nobody => json!({ "waiting": documents, "trusted": [] }),
+            Confirmation::Yes => json!({ "waiting": [], "trusted": documents }),
+            Confirmation::No | Confirmation::Nobody => json!({ "waiting": documents, "trusted": [] }),
         })?;
-    } else if answer == Answer::Yes {
+    } else if answer == Confirmation::Yes {
         let sign = app.ui.paint().good("✓");
         app.ui.line(format!("{sign} {} trusted, as shown", count(chosen.len(), "thing")))?;
     }
     Ok(match answer {
-        Answer::Yes => Exit::Done,
-        Answer::No => Exit::Denied,
-        Answer::Nobody => {
+        Confirmation::Yes => Exit::Done,
+        Confirmation::No => Exit::Denied,
+        Confirmation::Nobody => {
             app.ui.note("nobody is there to be asked; look at it, then: helve trust --yes")?;
             Exit::Waiting
         }

@@ -5,7 +5,7 @@ const NAME_CHARS_MAX: usize = 32;
 
 /// A line of a preview.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Line<'t> {
+pub enum PreviewLine<'t> {
     /// `To: ada@example.com`, at the beginning.
     Fact {
         /// What stands before the colon. Empty: the value above goes on.
@@ -23,7 +23,7 @@ pub enum Line<'t> {
     Plain(&'t str),
 }
 
-impl Line<'_> {
+impl PreviewLine<'_> {
     /// Whether only diffs have such a line.
     pub fn is_of_diff(&self) -> bool {
         match self {
@@ -40,26 +40,26 @@ impl Line<'_> {
 /// belong to a diff after `@@`, or in a paragraph where every line begins with `+`, `-` or a space, and one with `+`.
 ///
 /// ```
-/// use helve_core::preview::{Line, lines};
+/// use helve_core::preview::{PreviewLine, lines};
 /// let found = lines("Event: Standup\n\n- 09:00\n+ 10:00");
-/// assert_eq!(found[0], Line::Fact { name: "Event", value: "Standup" });
-/// assert_eq!(found[1..], [Line::Removed("- 09:00"), Line::Added("+ 10:00")]);
-/// assert_eq!(lines("- milk\n- eggs")[0], Line::Plain("- milk"));
+/// assert_eq!(found[0], PreviewLine::Fact { name: "Event", value: "Standup" });
+/// assert_eq!(found[1..], [PreviewLine::Removed("- 09:00"), PreviewLine::Added("+ 10:00")]);
+/// assert_eq!(lines("- milk\n- eggs")[0], PreviewLine::Plain("- milk"));
 /// ```
-pub fn lines(text: &str) -> Vec<Line<'_>> {
+pub fn lines(text: &str) -> Vec<PreviewLine<'_>> {
     let all: Vec<_> = text.lines().collect();
     let end = all.iter().position(|line| line.is_empty()).unwrap_or(all.len());
     let facts: Option<Vec<_>> = all[..end].iter().enumerate().map(|(at, line)| fact(line, at)).collect();
-    let says = |line: &Line<'_>| matches!(line, Line::Fact { value, .. } if !value.is_empty());
+    let says = |line: &PreviewLine<'_>| matches!(line, PreviewLine::Fact { value, .. } if !value.is_empty());
     let facts = facts.filter(|facts| facts.iter().any(says));
     let Some(mut found) = facts else { return body(&all) };
     found.extend(body(all.get(end + 1..).unwrap_or_default()));
     found
 }
 
-fn fact(line: &str, at: usize) -> Option<Line<'_>> {
+fn fact(line: &str, at: usize) -> Option<PreviewLine<'_>> {
     if line.starts_with(' ') && at > 0 {
-        return Some(Line::Fact { name: "", value: line.trim_matches(' ') });
+        return Some(PreviewLine::Fact { name: "", value: line.trim_matches(' ') });
     }
     let (name, value) = line.split_once(':')?;
     let is_inner = |c: char| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_');
@@ -68,10 +68,10 @@ fn fact(line: &str, at: usize) -> Option<Line<'_>> {
         && name.chars().count() <= NAME_CHARS_MAX
         && name.chars().all(is_inner);
     let is_apart = value.is_empty() || value.starts_with(' ');
-    (is_name && is_apart).then(|| Line::Fact { name, value: value.trim_matches(' ') })
+    (is_name && is_apart).then(|| PreviewLine::Fact { name, value: value.trim_matches(' ') })
 }
 
-fn body<'t>(lines: &[&'t str]) -> Vec<Line<'t>> {
+fn body<'t>(lines: &[&'t str]) -> Vec<PreviewLine<'t>> {
     let mut found = Vec::with_capacity(lines.len());
     let (mut within, mut is_whole, mut begins) = (false, false, true);
     for (at, line) in lines.iter().enumerate() {
@@ -82,10 +82,10 @@ fn body<'t>(lines: &[&'t str]) -> Vec<Line<'t>> {
         begins = line.is_empty();
         let is_place = line.starts_with("@@") || names_file(lines, at);
         found.push(match line.bytes().next() {
-            Some(_) if is_place => Line::Place(line),
-            Some(b'+') if within => Line::Added(line),
-            Some(b'-') if within => Line::Removed(line),
-            Some(_) | None => Line::Plain(line),
+            Some(_) if is_place => PreviewLine::Place(line),
+            Some(b'+') if within => PreviewLine::Added(line),
+            Some(b'-') if within => PreviewLine::Removed(line),
+            Some(_) | None => PreviewLine::Plain(line),
         });
         within = match line.bytes().next() {
             Some(b'@') if is_place => true,
@@ -116,13 +116,13 @@ mod tests {
     use super::*;
 
     fn kinds(text: &str) -> String {
-        let kind = |line: &Line<'_>| match line {
-            Line::Fact { name: "", .. } => '.',
-            Line::Fact { .. } => 'f',
-            Line::Added(_) => '+',
-            Line::Removed(_) => '-',
-            Line::Place(_) => '@',
-            Line::Plain(_) => ' ',
+        let kind = |line: &PreviewLine<'_>| match line {
+            PreviewLine::Fact { name: "", .. } => '.',
+            PreviewLine::Fact { .. } => 'f',
+            PreviewLine::Added(_) => '+',
+            PreviewLine::Removed(_) => '-',
+            PreviewLine::Place(_) => '@',
+            PreviewLine::Plain(_) => ' ',
         };
         lines(text).iter().map(kind).collect()
     }
@@ -146,8 +146,8 @@ mod tests {
         }
         let long = format!("{}: x", "n".repeat(33));
         assert_eq!(kinds(&long), " ");
-        assert_eq!(lines("Zeit – ab: 5")[0], Line::Plain("Zeit – ab: 5"));
-        assert_eq!(lines("Größe: 5")[0], Line::Fact { name: "Größe", value: "5" });
+        assert_eq!(lines("Zeit – ab: 5")[0], PreviewLine::Plain("Zeit – ab: 5"));
+        assert_eq!(lines("Größe: 5")[0], PreviewLine::Fact { name: "Größe", value: "5" });
     }
 
     #[test]
@@ -175,10 +175,11 @@ mod tests {
         let said: Vec<_> = lines(text)
             .into_iter()
             .map(|line| match line {
-                Line::Fact { name, value } => format!("{name}: {value}"),
-                Line::Added(line) | Line::Removed(line) | Line::Place(line) | Line::Plain(line) => {
-                    line.into()
-                }
+                PreviewLine::Fact { name, value } => format!("{name}: {value}"),
+                PreviewLine::Added(line)
+                | PreviewLine::Removed(line)
+                | PreviewLine::Place(line)
+                | PreviewLine::Plain(line) => line.into(),
             })
             .collect();
         assert_eq!(said, ["A: 1", "@@", "-x", "+y", "", "end"]);

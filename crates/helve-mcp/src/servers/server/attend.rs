@@ -121,7 +121,7 @@ impl Server {
         let late = match discovered {
             Ok(Found { offer, tools, late }) => {
                 // What it had beside tools stays until it is known anew.
-                let before = |offer: Offer| offer.with_beside(self.offer().beside());
+                let before = |offer: Offer| offer.with_resources_and_prompts(self.offer().without_tools());
                 self.take_offer(if late.is_some() { before(offer) } else { offer }, tools);
                 Ok(late)
             }
@@ -149,7 +149,7 @@ impl Server {
         if self.is_stopped() {
             return;
         }
-        self.keep_offer(Offer::clone(&self.offer()).with_beside(beside));
+        self.keep_offer(Offer::clone(&self.offer()).with_resources_and_prompts(beside));
     }
 
     fn keep_offer(&self, offer: Offer) {

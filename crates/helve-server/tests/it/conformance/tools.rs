@@ -184,6 +184,7 @@ fn tasks() -> Vec<Tool> {
                 () = context.cancelled() => Err(ToolError::failed("cancelled")),
             }
         }),
+        // How long these take is what the official suite expects of them: it looks at tasks that are under way.
         tool("failing_job", |_, _| async {
             tokio::time::sleep(Duration::from_secs(1)).await;
             Err(ToolError::failed("the job failed"))

@@ -266,6 +266,7 @@ async fn letters_of_a_reason_never_decide_about_another_question() {
     browser.until("/denied by .* meanwhile/.test(document.querySelector('#toasts').textContent)").await;
     browser.until("document.querySelectorAll('#rows .row').length === 1").await;
     browser.press(&["j"]).await;
+    // Longer than keys do nothing on a question that has just come up: the clock is the browser's.
     tokio::time::sleep(Duration::from_millis(600)).await;
     browser.press(&["a"]).await;
     assert_eq!(browser.eval("document.activeElement.value").await, json!("No, ja"));
@@ -291,6 +292,7 @@ async fn letters_of_the_filter_stay_there_whatever_comes_up_beside_it() {
     desk.server.runtime.approvals().decide(decided, Decision::deny("no"), &grace).await.unwrap();
     browser.until("document.querySelector('article') && !document.querySelector('.acts')").await;
     browser.press(&["j"]).await;
+    // Longer than keys do nothing on a question that has just come up: the clock is the browser's.
     tokio::time::sleep(Duration::from_millis(600)).await;
     browser.press(&["a"]).await;
     assert_eq!(browser.eval("document.activeElement.value").await, json!("ja"));

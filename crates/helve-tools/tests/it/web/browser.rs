@@ -244,7 +244,7 @@ async fn a_page_cannot_lie_about_itself_or_lead_away() {
 
 #[tokio::test]
 async fn pages_that_never_end_are_taken_as_they_are_or_given_up() {
-    let (address, _) = server(|seen| match seen.uri.as_str() {
+    let (address, seen) = server(|seen| match seen.uri.as_str() {
         "/busy" => html("<p>shown</p><script>setInterval(() => fetch('/x'), 20)</script>"),
         "/huge" => html("<body><script>document.body.append('x'.repeat(3e6))</script>"),
         "/loop" => html("<p>shown</p><script>while (true) {}</script>"),
@@ -260,10 +260,14 @@ async fn pages_that_never_end_are_taken_as_they_are_or_given_up() {
     };
     let error = browser.render(endless(Duration::from_secs(4)), CancellationToken::new()).await.unwrap_err();
     assert_eq!((error.code(), running.load(Ordering::SeqCst)), (ErrorCode::Timeout, 0));
+    let asked = || seen.lock().unwrap().iter().filter(|one| one.uri == "/loop").count();
+    let before = asked();
     let token = CancellationToken::new();
     let cancelled = browser.render(endless(Duration::from_secs(60)), token.clone());
     let (error, ()) = tokio::join!(cancelled, async {
-        tokio::time::sleep(Duration::from_millis(500)).await;
+        while asked() == before {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         token.cancel();
     });
     assert_eq!((error.unwrap_err().code(), running.load(Ordering::SeqCst)), (ErrorCode::Cancelled, 0));

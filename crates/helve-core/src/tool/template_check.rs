@@ -1,5 +1,5 @@
-//! What the templates of a tool's effects, undo and recall look at, checked when the tool is made:
-//! a slip of the pen would else be found once the tool has changed the world.
+//! Checks, when a tool is made, which names the templates of its effects, undo and recall refer to: a typo would otherwise
+//! come up only after the tool has changed the world.
 
 use serde_json::Value;
 
@@ -13,7 +13,7 @@ use crate::template::Template;
 /// Most names in one message.
 const SHOWN_MAX: usize = 20;
 
-/// What is wrong with them. `has_own_code` knows the effects that the tool applies by code of its own.
+/// The problems of all templates. `has_own_code` tells which effects the tool applies by code of its own.
 pub(crate) fn problems(definition: &Definition, has_own_code: impl Fn(usize) -> bool) -> Vec<Problem> {
     let mut check = Check { definition, problems: Vec::new() };
     let call = ["arguments", "result"];

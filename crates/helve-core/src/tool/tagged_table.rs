@@ -1,11 +1,11 @@
-//! Tables in which the keys of one of several sorts stand beside keys that all of them have.
+//! Reads tables of several sorts, told apart by a tag, that share some keys.
 
 use serde::Deserialize as _;
 use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::{Map, Value};
 
-/// Reads both. What neither knows is refused, which serde cannot do by itself where a sort is told by its
-/// tag: a mistyped key would count as one of the other's.
+/// Reads the shared keys and those of the sort, and refuses unknown keys. Serde alone cannot refuse them in a tagged enum
+/// beside a flattened struct: each half would take a mistyped key for one of the other half.
 pub(crate) fn read<'de, D, All, Sort>(deserializer: D, keys_of_all: &[&str]) -> Result<(All, Sort), D::Error>
 where
     D: Deserializer<'de>,
