@@ -16,9 +16,12 @@ const ROUND: Duration = Duration::from_secs(4);
 /// Between two calls: an agent does other things as well.
 const PAUSE: Duration = Duration::from_millis(3);
 
-const CALLS: [(&str, fn(usize) -> Value); 3] = [
+/// The arguments of a call, by its number.
+type Arguments = fn(usize) -> Value;
+
+const CALLS: [(&str, Arguments); 3] = [
     ("remember", |number| json!({ "n": number })),
-    ("search_emails", |number| json!({ "query": ["meeting", "budget", "contract"][number % 3] })),
+    ("search_emails", |number| json!({ "query": (["meeting", "budget", "contract"][number % 3]) })),
     ("create_task", |number| json!({ "title": format!("task {number}") })),
 ];
 
@@ -41,7 +44,7 @@ pub(crate) async fn run(servers: &OfficeServers, sizes: Sizes) {
     }
 }
 
-async fn calls(world: &World, tool: &'static str, arguments: fn(usize) -> Value, round: Duration) -> Times {
+async fn calls(world: &World, tool: &'static str, arguments: Arguments, round: Duration) -> Times {
     let mut times = Times::default();
     let begin = Instant::now();
     for number in 0.. {
@@ -58,7 +61,7 @@ async fn calls(world: &World, tool: &'static str, arguments: fn(usize) -> Value,
 async fn during_sync(
     servers: &OfficeServers,
     tool: &'static str,
-    arguments: fn(usize) -> Value,
+    arguments: Arguments,
     round: Duration,
 ) -> Times {
     let mut times = Times::default();

@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn told(outcome: Outcome, era: Era) -> Value {
-        match answer_of(outcome, |_| None, era) {
+        match answer_of(outcome, None, era) {
             ToolAnswer::Done { result, is_error } => {
                 let result: Value = serde_json::from_str(result.get()).unwrap();
                 assert_eq!(result["isError"].as_bool().unwrap_or_default(), is_error, "{result}");
