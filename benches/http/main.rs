@@ -19,7 +19,7 @@ use axum::{Json, Router};
 use helve::identity::{Key, Purpose};
 use helve::{Caller, Runtime, Tool};
 use helve_mcp::server::McpServer;
-use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_server::{ApiOptions, Door, HttpOptions, HttpServer, Tokens};
 use helve_store::{Store, StoreOptions};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
@@ -67,9 +67,10 @@ async fn start_helve(store: Arc<Store>) -> (SocketAddr, String) {
     let mcp = McpServer::from_runtime(runtime.clone());
     let door = Door::Tokens(Tokens::one("0123456789abcdef", Caller::local()));
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = HttpServer::bind(address, mcp, door, ServerConfig::default()).await.unwrap();
+    let options = HttpOptions { api: Some(ApiOptions::new(runtime)), ..HttpOptions::new(mcp, door) };
+    let server = HttpServer::bind(address, options).await.unwrap();
     let address = server.address().unwrap();
-    tokio::spawn(server.with_runtime(runtime).run(std::future::pending()));
+    tokio::spawn(server.run(std::future::pending()));
     (address, text.reveal().to_owned())
 }
 

@@ -12,7 +12,7 @@ use helve_mcp::server::{McpServer, ServerOptions};
 use helve_mcp::servers::{Servers, Surroundings};
 use helve_net::{Client, NetPolicy};
 use helve_sandbox::Sandbox;
-use helve_server::{Door, HttpServer, ServerConfig};
+use helve_server::{Door, HttpOptions, HttpServer};
 use helve_store::{Store, StoreOptions};
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, ListToolsResult,
@@ -103,8 +103,8 @@ async fn helve(servers: Vec<(String, Upstream)>) {
     upstream.settled().await;
     let mcp = McpServer::new(Arc::new(Gateway::new(runtime, upstream)), ServerOptions::default());
     let door = Door::Open(Caller::local());
-    let server =
-        HttpServer::bind("127.0.0.1:0".parse().unwrap(), mcp, door, ServerConfig::default()).await.unwrap();
+    let options = HttpOptions::new(mcp, door);
+    let server = HttpServer::bind("127.0.0.1:0".parse().unwrap(), options).await.unwrap();
     ready(server.address().unwrap().port());
     server.run(std::future::pending()).await;
 }

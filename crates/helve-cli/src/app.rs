@@ -1,7 +1,7 @@
 //! What every command has at hand: the terminal and the configuration.
 
 use helve_host::Remark;
-use helve_host::config::{Inputs, Loaded, ProjectFile, load};
+use helve_host::config::{Inputs, Loaded, load};
 
 use crate::args::Global;
 use crate::failure::Failure;
@@ -17,12 +17,7 @@ impl<'u> App<'u> {
     pub(crate) fn new(ui: &'u mut Ui, global: Global) -> Result<Self, Failure> {
         let work_dir = std::env::current_dir()
             .map_err(|error| Failure::usage("the current folder cannot be used").because(&error))?;
-        // A variable that is not text cannot be one of ours.
-        let variables = std::env::vars_os()
-            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
-            .collect();
-        let project = ProjectFile::default();
-        let inputs = Inputs { work_dir, config: global.config, sets: global.sets, variables, project };
+        let inputs = Inputs { config: global.config, sets: global.sets, ..Inputs::of_process(work_dir) };
         Ok(Self { ui, inputs })
     }
 

@@ -9,6 +9,7 @@ use crate::commands::{
     approvals, audit, call, completions, config, connect, doctor, hook, hooks, init, keys, mcp, memory, net,
     office, policy, rules, runs, sandbox, session, store, tools, trust, up,
 };
+use crate::help;
 use crate::ui::Colour;
 
 const STYLES: Styles = Styles::styled()
@@ -153,7 +154,7 @@ helve audit verify                           prove that no record was changed";
 
 /// The command line with its grouped help.
 pub(crate) fn command() -> clap::Command {
-    let command = flowing(<Cli as clap::CommandFactory>::command());
+    let command = help::set(<Cli as clap::CommandFactory>::command());
     let (header, literal, plain) = (STYLES.get_header(), STYLES.get_literal(), anstyle::Reset);
     let mut template = "{about}\n\n{usage-heading} {usage}\n".to_owned();
     for (heading, names) in GROUPS {
@@ -174,59 +175,9 @@ pub(crate) fn command() -> clap::Command {
     command.help_template(template).mut_subcommands(|subcommand| subcommand.hide(true))
 }
 
-/// Lets paragraphs below the options flow: they are written in lines, and clap would wrap each of these once more where
-/// the terminal is narrower.
-fn flowing(command: clap::Command) -> clap::Command {
-    let command = match command.get_after_help().map(|text| unwrapped(&text.to_string())) {
-        Some(text) => command.after_help(text),
-        None => command,
-    };
-    command.mut_subcommands(flowing)
-}
-
-/// Joins lines of one paragraph. What is indented is laid out, and stays as it is.
-fn unwrapped(text: &str) -> String {
-    /// A line shorter than this ends where its author wanted it to.
-    const WRAPPED_CHARS_MIN: usize = 60;
-    let is_prose = |line: &str| !line.is_empty() && !line.starts_with(char::is_whitespace);
-    let (mut joined, mut goes_on) = (String::new(), false);
-    for line in text.lines() {
-        match goes_on && is_prose(line) {
-            true => joined.push(' '),
-            false if joined.is_empty() => {}
-            false => joined.push('\n'),
-        }
-        joined.push_str(line);
-        goes_on = is_prose(line) && line.chars().count() >= WRAPPED_CHARS_MIN;
-    }
-    joined
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn paragraphs_flow_and_what_is_laid_out_stays() {
-        let long = "a word and another ".repeat(4);
-        let text = format!("{long}\nends here.\n\nExamples:\n  helve up\n  {long}\n  helve init");
-        let expected = format!("{long} ends here.\n\nExamples:\n  helve up\n  {long}\n  helve init");
-        assert_eq!(unwrapped(&text), expected);
-    }
-
-    #[test]
-    fn help_fits_a_narrow_terminal() {
-        let mut command = command().term_width(60);
-        command.build();
-        let accept = command.find_subcommand("store").and_then(|one| one.find_subcommand("restore"));
-        let help = accept.unwrap().clone().term_width(60).render_help().to_string();
-        let prose: Vec<_> = help.lines().filter(|line| !line.starts_with(' ') && !line.is_empty()).collect();
-        // Wrapped twice, every second line would be a few words.
-        let short =
-            prose.windows(2).filter(|pair| pair[0].len() < 25 && pair[1].starts_with(char::is_lowercase));
-        assert_eq!(short.count(), 0, "{help}");
-        assert!(prose.iter().all(|line| line.chars().count() <= 60), "{help}");
-    }
 
     #[test]
     fn every_command_stands_in_one_group() {

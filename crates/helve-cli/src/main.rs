@@ -8,6 +8,7 @@ mod blocking;
 mod checks;
 mod commands;
 mod failure;
+mod help;
 mod ui;
 mod usage;
 

@@ -10,6 +10,7 @@ use clap::error::ErrorKind;
 use crate::args::{self, Cli};
 use crate::exit::Exit;
 use crate::failure::Failure;
+use crate::help;
 use crate::ui::{Colour, Detail, Format, Ui, escape};
 
 /// Longest word of the command line that an error repeats.
@@ -30,7 +31,9 @@ pub(crate) fn read(words: Vec<OsString>) -> Result<Cli, ExitCode> {
             let _ = crate::write_failure(&failure(&error), &mut ui);
             return Exit::Usage.into();
         }
-        error.exit()
+        // Whoever closed the stream does not want to read it.
+        let _ = help::show(&error);
+        if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
     })
 }
 

@@ -13,7 +13,7 @@ use helve::json::parse;
 use helve::session::SessionKey;
 use helve::{
     Access, ApprovalId, BoxFuture, Caller, Category, ErrorCode, Pending, PolicyResource, Runtime, Served,
-    Stance, ToolError, boxed,
+    Stance, Tool, ToolError, boxed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -25,8 +25,8 @@ use crate::client::link::LinkError;
 use crate::links::Links;
 use crate::message::{Fields, RpcError, raw};
 use crate::server::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, RuntimeBackend, TaskSupport,
-    ToolAnswer, ToolCall, Visitor, no_resource, renamed,
+    Backend, Capabilities, Change, Definitions, FoundTool, Incoming, Kind, Reply, RuntimeBackend, ToolAnswer,
+    ToolCall, Visitor, no_resource, renamed,
 };
 use crate::servers::owners::Behalf;
 use crate::servers::{
@@ -109,18 +109,32 @@ impl Gateway {
         servers
     }
 
-    /// Waits for servers that are still coming and may bring what a tool calls: the parts of a composition, or
-    /// anything where the tool runs code.
-    async fn wait_for_parts(&self, tool: &str, visitor: &Visitor) {
-        let registry = self.tools.runtime().registry();
-        let Some(found) = registry.get(tool) else { return };
-        if found.tool.definition().category == Category::Code {
-            return self.settled().await;
+    /// Servers that are still coming and may bring what a tool calls: the parts of a composition, or anything where
+    /// the tool runs code.
+    fn coming_for(&self, tool: &Tool, visitor: &Visitor) -> Vec<Arc<Server>> {
+        if tool.definition().category == Category::Code {
+            let mut servers = self.servers.all();
+            servers.retain(|server| server.is_coming());
+            return servers;
         }
-        let missing = found.tool.handler().parts().into_iter().filter(|part| !registry.has(part));
-        let coming: Vec<_> = missing.flat_map(|part| self.coming_with(&part, visitor)).collect();
+        let registry = self.tools.runtime().registry();
+        let missing = tool.handler().parts().into_iter().filter(|part| !registry.has(part));
+        missing.flat_map(|part| self.coming_with(&part, visitor)).collect()
+    }
+
+    /// Finds the tool of a call, once what it calls has come.
+    async fn find_with_parts(&self, call: &mut ToolCall, visitor: &Visitor) {
+        call.found = call.found.take().or_else(|| self.tools.find_tool(&call.name));
+        let Some(found) = &call.found else { return };
+        let coming = self.coming_for(&found.tool, visitor);
+        if coming.is_empty() {
+            return;
+        }
         let all = join_all(coming.iter().map(|server| server.settled()));
         let _late = tokio::time::timeout(SETTLE_MAX, all).await;
+        // Again, after a wait: a server that came may have replaced the tool or taken it away, and what it no longer
+        // offers must not run.
+        call.found = self.tools.find_tool(&call.name);
     }
 
     async fn settled(&self) {
@@ -261,13 +275,13 @@ impl Gateway {
     }
 
     /// Remembers what a result spoke of, so that it can be read.
-    fn remember_links(&self, tool: &str, result: &RawValue, caller: &Caller) {
+    fn remember_links(&self, tool: Option<&Tool>, answer: &ToolAnswer, caller: &Caller) {
+        let (Some(tool), ToolAnswer::Done { result, .. }) = (tool, answer) else { return };
         if !result.get().contains("\"uri\"") {
             return;
         }
-        let Some(registered) = self.tools.runtime().registry().get(tool) else { return };
         let servers = self.servers.all();
-        let owner = servers.iter().find(|server| server.offer().tools.contains_key(registered.name()));
+        let owner = servers.iter().find(|server| server.offer().tools.contains_key(tool.name()));
         if let (Some(server), Ok(value)) = (owner, parse(result.get().as_bytes(), RESULT)) {
             let is_there = |name: &str| servers.iter().any(|server| server.name() == name);
             self.links.remember(SessionKey::of(caller), server.name(), &value, is_there);
@@ -400,14 +414,13 @@ impl Backend for Gateway {
         })
     }
 
-    fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
+    fn call_tool(self: Arc<Self>, mut call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
         boxed(|| async move {
-            let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
-            self.wait_for_parts(&name, &incoming.visitor).await;
+            let caller = Arc::clone(&incoming.visitor.caller);
+            self.find_with_parts(&mut call, &incoming.visitor).await;
+            let tool = call.found.as_ref().map(|found| found.tool.clone());
             let answer = Arc::clone(&self.tools).call_tool(call, incoming).await?;
-            if let ToolAnswer::Done { result, .. } = &answer {
-                self.remember_links(&name, result, &caller);
-            }
+            self.remember_links(tool.as_ref(), &answer, &caller);
             Ok(answer)
         })
     }
@@ -425,15 +438,14 @@ impl Backend for Gateway {
         Box::pin(async move {
             let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
             let answer = Arc::clone(&self.tools).after_decision(pending, call, incoming).await?;
-            if let ToolAnswer::Done { result, .. } = &answer {
-                self.remember_links(&name, result, &caller);
-            }
+            let found = self.tools.find_tool(&name);
+            self.remember_links(found.as_ref().map(|found| &found.tool), &answer, &caller);
             Ok(answer)
         })
     }
 
-    fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport> {
-        self.tools.task_support(tool, visitor)
+    fn find_tool(&self, name: &str) -> Option<FoundTool> {
+        self.tools.find_tool(name)
     }
 
     fn expected(self: Arc<Self>, tool: &str, visitor: &Visitor) -> Option<BoxFuture<'static, ()>> {

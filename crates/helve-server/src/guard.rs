@@ -22,10 +22,10 @@ use crate::connections::ConnectionSlot;
 use crate::jwt::{Issuer, Worth};
 use crate::keyring::Keyring;
 use crate::login::{self, Login, Logins};
-use crate::mcp::App;
 use crate::page;
 use crate::place::Place;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::tokens::Tokens;
 use crate::visitor::{Pass, Visitor};
 
@@ -102,21 +102,25 @@ fn is_mcp(path: &str) -> bool {
 }
 
 /// The layer around all routes.
-pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: Next) -> Response<Body> {
+pub(crate) async fn stand(
+    State(server): State<Arc<ServerState>>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
     let (mut parts, mut body) = request.into_parts();
     // Nobody but this layer says who came in.
     parts.extensions.remove::<Visitor>();
     parts.extensions.remove::<FormToken>();
-    if let Some(login) = app.guard.sender_of_form(&parts) {
+    if let Some(login) = server.guard.sender_of_form(&parts) {
         let sender = Visitor::Decider(Arc::clone(&login.deciding));
-        let form = match app.read_body(Some(&sender), body).await {
+        let form = match server.read_body(Some(&sender), body).await {
             Ok(form) => form,
             Err(error) => return Problem::from(error).into_response(),
         };
         parts.extensions.insert(FormToken(page::field(&form, page::TOKEN_FIELD).unwrap_or_default()));
         body = Body::from(form);
     }
-    match app.guard.admit(&parts).await {
+    match server.guard.admit(&parts).await {
         Ok(visitor) => {
             let Some((visitor, pass)) = visitor else {
                 return next.run(Request::from_parts(parts, body)).await;
@@ -127,20 +131,20 @@ pub(crate) async fn stand(State(app): State<Arc<App>>, request: Request, next: N
             parts.extensions.insert(visitor);
             parts.extensions.insert(pass.clone());
             let response = next.run(Request::from_parts(parts, body)).await;
-            lasting(app, pass, response)
+            lasting(server, pass, response)
         }
-        Err(refusal) => refusal.into_response(&parts, app.guard.challenge(refusal, &parts.headers)).await,
+        Err(refusal) => refusal.into_response(&parts, server.guard.challenge(refusal, &parts.headers)).await,
     }
 }
 
 /// Ends a stream with the authority of whoever it is for: when they sign out, their key is taken back
 /// or the time of their token is over.
-fn lasting(app: Arc<App>, pass: Pass, response: Response<Body>) -> Response<Body> {
+fn lasting(server: Arc<ServerState>, pass: Pass, response: Response<Body>) -> Response<Body> {
     let media = response.headers().get(header::CONTENT_TYPE);
     if matches!(pass, Pass::Lasting) || media.is_none_or(|media| media != "text/event-stream") {
         return response;
     }
-    let ended = async move { app.guard.ended(&pass).await };
+    let ended = async move { server.guard.ended(&pass).await };
     response.map(|body| Body::from_stream(body.into_data_stream().take_until(Box::pin(ended))))
 }
 

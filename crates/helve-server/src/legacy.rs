@@ -14,9 +14,10 @@ use helve_mcp::server::{Link, Waiting};
 use tokio_util::sync::CancellationToken;
 
 use crate::guard::plain;
-use crate::mcp::{App, accepted, caller, check_content_type, full, read_body};
+use crate::mcp::{accepted, caller, check_content_type, full, read_body};
 use crate::seats::Seat;
 use crate::sse;
+use crate::state::ServerState;
 
 /// The open connections, by the id of their session.
 #[derive(Default)]
@@ -52,33 +53,33 @@ impl Links {
 
 /// Ends the connection when its stream ends.
 struct End {
-    app: Arc<App>,
+    server: Arc<ServerState>,
     id: Arc<str>,
 }
 
 impl Drop for End {
     fn drop(&mut self) {
-        self.app.links.remove(&self.id);
+        self.server.links.remove(&self.id);
     }
 }
 
 /// Opens the stream.
-pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+pub(crate) async fn open(State(server): State<Arc<ServerState>>, request: HttpRequest) -> Response<Body> {
     let (parts, _) = request.into_parts();
     let caller = match caller(&parts) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
-    let Some(seat) = app.seats.take(&caller) else { return full() };
-    let (link, waiting) = app.mcp.link(Arc::clone(&caller));
-    let id = app.links.add(link, &caller, seat);
+    let Some(seat) = server.seats.take(&caller) else { return full() };
+    let (link, waiting) = server.mcp.link(Arc::clone(&caller));
+    let id = server.links.add(link, &caller, seat);
     let endpoint = format!("event: endpoint\ndata: /mcp/sse/message?sessionId={id}\n\n");
-    let keep_alive = app.config.keep_alive;
-    let end = End { app, id };
+    let keep_alive = server.config.keep_alive;
+    let end = End { server, id };
     let body = stream::unfold((Some(endpoint), waiting, end), move |(first, mut waiting, end)| async move {
         let text = match first {
             Some(first) => first,
-            None => next(&mut waiting, keep_alive, &end.app.closing).await?,
+            None => next(&mut waiting, keep_alive, &end.server.closing).await?,
         };
         Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, waiting, end)))
     });
@@ -102,7 +103,7 @@ async fn next(
 }
 
 /// Takes a message.
-pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+pub(crate) async fn post(State(server): State<Arc<ServerState>>, request: HttpRequest) -> Response<Body> {
     let (parts, body) = request.into_parts();
     let caller = match caller(&parts) {
         Ok(caller) => caller,
@@ -110,13 +111,13 @@ pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> R
     };
     let query = parts.uri.query().unwrap_or_default();
     let id = query.split('&').find_map(|part| part.strip_prefix("sessionId=")).unwrap_or_default();
-    let Some(open) = app.links.find(id, &caller) else {
+    let Some(open) = server.links.find(id, &caller) else {
         return plain(StatusCode::NOT_FOUND, "no such session; open `/mcp/sse` again");
     };
     if let Err(refused) = check_content_type(&parts.headers) {
         return *refused;
     }
-    match read_body(&app, &caller, body).await {
+    match read_body(&server, &caller, body).await {
         Err(refused) => *refused,
         Ok(body) if open.link.take(&body).await => accepted(),
         Ok(_) => plain(StatusCode::NOT_FOUND, "the stream of this session has ended"),

@@ -17,14 +17,16 @@
 //! ```
 //! use helve::Runtime;
 //! use helve_mcp::server::McpServer;
-//! use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+//! use helve_server::{ApiOptions, Door, HttpOptions, HttpServer, Tokens};
 //!
 //! # async fn serve() -> Result<(), Box<dyn std::error::Error>> {
 //! let runtime = Runtime::builder().build();
 //! let mcp = McpServer::from_runtime(runtime.clone());
 //! let door = Door::Tokens(Tokens::read("tokens.txt".as_ref()).await?);
-//! let server = HttpServer::bind("127.0.0.1:7777".parse()?, mcp, door, ServerConfig::default()).await?;
-//! server.with_runtime(runtime).run(std::future::pending()).await;
+//! let api = Some(ApiOptions::new(runtime));
+//! let options = HttpOptions { api, ..HttpOptions::new(mcp, door) };
+//! let server = HttpServer::bind("127.0.0.1:7777".parse()?, options).await?;
+//! server.run(std::future::pending()).await;
 //! # Ok(())
 //! # }
 //! ```
@@ -32,6 +34,8 @@
 mod config;
 mod connections;
 mod listen;
+mod options;
+mod state;
 
 mod challenge;
 pub mod guard;
@@ -62,6 +66,7 @@ pub use config::ServerConfig;
 pub use guard::Door;
 pub use jwt::{Issuer, JwtConfig, JwtError, Scope};
 pub use listen::{BindError, HttpServer};
+pub use options::{ApiOptions, HttpOptions};
 pub use records::Records;
 pub use tokens::{TokenError, Tokens};
 pub use webhook::{Webhook, WebhookConfig, WebhookError};

@@ -11,9 +11,6 @@ use axum::http::{StatusCode, header};
 use axum::response::Response;
 use axum::{Router, middleware, routing};
 use futures_util::TryFutureExt as _;
-use helve::Runtime;
-use helve_mcp::server::McpServer;
-use helve_mcp::servers::Servers;
 use helve_net::{Repoll, Url};
 use hyper::Request;
 use hyper::body::Incoming;
@@ -22,20 +19,13 @@ use hyper::service::{Service as _, service_fn};
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::service::TowerToHyperService;
 use tokio::net::{TcpListener, TcpStream};
-use tokio_util::sync::CancellationToken;
 
-use crate::api::{self, Api};
-use crate::config::ServerConfig;
+use crate::api;
 use crate::connections::{ConnectionSlot, Connections};
-use crate::guard::{self, Door, Guard};
-use crate::jwt::Issuer;
-use crate::keyring::Keyring;
-use crate::mcp::App;
+use crate::guard::{self, Door};
+use crate::options::HttpOptions;
 use crate::problem::{HasBegun, RETRY_AFTER_S};
-use crate::reading::Reading;
-use crate::records::Records;
-use crate::seats::Seats;
-use crate::sessions::Sessions;
+use crate::state::ServerState;
 use crate::{legacy, mcp, page, place, ws};
 
 const SWEEP_EVERY: Duration = Duration::from_secs(60);
@@ -45,8 +35,7 @@ const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
 /// A server that has its address.
 pub struct HttpServer {
     listener: TcpListener,
-    app: App,
-    page: Option<Url>,
+    state: ServerState,
 }
 
 /// Why there is no server.
@@ -63,80 +52,16 @@ pub enum BindError {
 
 impl HttpServer {
     /// Takes the address. Beyond loopback that takes tokens.
-    pub async fn bind(
-        address: SocketAddr,
-        mcp: McpServer,
-        door: Door,
-        config: ServerConfig,
-    ) -> Result<Self, BindError> {
+    pub async fn bind(address: SocketAddr, options: HttpOptions) -> Result<Self, BindError> {
         let beyond_loopback = !address.ip().is_loopback();
-        if beyond_loopback && matches!(door, Door::Open(_)) {
+        if beyond_loopback && matches!(options.door, Door::Open(_)) {
             return Err(BindError::Unguarded(address));
         }
         let listener =
             TcpListener::bind(address).await.map_err(|error| BindError::Address(address, error))?;
-        let app = App {
-            mcp,
-            guard: Guard::new(door, &config.hosts, &config.origins, beyond_loopback),
-            sessions: Sessions::new(&config),
-            links: legacy::Links::default(),
-            seats: Seats::new(config.sessions_max, config.own_sessions_max()),
-            reading: Reading::default(),
-            servers: None,
-            api: None,
-            closing: CancellationToken::new(),
-            config,
-        };
-        Ok(Self { listener, app, page: None })
-    }
-
-    /// Lets who runs Helve look after these servers, under `/v1/mcp/servers`.
-    #[must_use]
-    pub fn with_servers(mut self, servers: Servers) -> Self {
-        self.app.servers = Some(servers);
-        self
-    }
-
-    /// Serves the HTTP API of this runtime, and lets in whoever has one of its keys.
-    #[must_use]
-    pub fn with_runtime(mut self, runtime: Runtime) -> Self {
-        self.app.guard.keyring = Some(Keyring::new(runtime.clone()));
-        self.app.api = Some(Api::new(runtime));
-        self
-    }
-
-    /// Lets in whom this issuer vouches for.
-    #[must_use]
-    pub fn with_issuer(mut self, mut issuer: Issuer) -> Self {
-        let mcp = self.own_url().and_then(|url| url.join("/mcp").ok());
-        mcp.iter().for_each(|mcp| issuer.reached_at(mcp));
-        self.app.guard.issuer = Some(issuer);
-        self
-    }
-
-    /// Shows what is recorded of calls. Takes effect after [`HttpServer::with_runtime`].
-    #[must_use]
-    pub fn with_records(mut self, records: Arc<dyn Records>) -> Self {
-        self.app.api = self.app.api.map(|api| api.with_records(records));
-        self
-    }
-
-    /// How people reach the page on which they decide, where that is not the address listened on.
-    #[must_use]
-    pub fn with_page(mut self, page: Option<Url>) -> Self {
-        self.page = page;
-        self
-    }
-
-    /// Where people find the page: nowhere without a runtime to decide about. An address that stands for
-    /// all of a machine's leads nobody anywhere.
-    fn own_page(&self) -> Option<Url> {
-        self.app.api.as_ref().and_then(|_| self.own_url())
-    }
-
-    fn own_url(&self) -> Option<Url> {
-        let address = self.address().ok().filter(|address| !address.ip().is_unspecified())?;
-        Url::parse(&format!("http://{address}")).ok()
+        let own = listener.local_addr().ok().filter(|address| !address.ip().is_unspecified());
+        let own = own.and_then(|address| Url::parse(&format!("http://{address}")).ok());
+        Ok(Self { listener, state: ServerState::new(options, beyond_loopback, own) })
     }
 
     /// The address.
@@ -145,18 +70,15 @@ impl HttpServer {
     }
 
     /// Serves until `stop` is done, then ends streams and closes each connection once it has its answer. Stop the
-    /// [runtime](Runtime::stop) first: meanwhile this says that it is not ready, and answers as before.
+    /// [runtime](helve::Runtime::stop) first: meanwhile this says that it is not ready, and answers as before.
     pub async fn run(self, stop: impl Future<Output = ()>) {
-        if let Some(page) = self.page.clone().or_else(|| self.own_page()) {
-            self.app.mcp.set_page(page);
-        }
-        let Self { listener, app, page: _ } = self;
-        let app = Arc::new(app);
-        let service = TowerToHyperService::new(routes(Arc::clone(&app)));
-        let connections = Connections::new(app.config.connections_max, app.closing.clone());
-        let sweeper = tokio::spawn(sweep(Arc::clone(&app)));
-        let counter = tokio::spawn(count(Arc::clone(&app)));
-        let head_timeout = app.config.head_timeout;
+        let Self { listener, state } = self;
+        let server = Arc::new(state);
+        let service = TowerToHyperService::new(routes(Arc::clone(&server)));
+        let connections = Connections::new(server.config.connections_max, server.closing.clone());
+        let sweeper = tokio::spawn(sweep(Arc::clone(&server)));
+        let counter = tokio::spawn(count(Arc::clone(&server)));
+        let head_timeout = server.config.head_timeout;
         let asked_last = Arc::new(AtomicU64::new(0));
         let mut number = 0;
         let accept = async {
@@ -189,7 +111,7 @@ impl HttpServer {
         connections.stopping.cancel();
         connections.tasks.close();
         // A client that does not read its answer is not waited for.
-        let _ = tokio::time::timeout(app.config.stop_grace, connections.tasks.wait()).await;
+        let _ = tokio::time::timeout(server.config.stop_grace, connections.tasks.wait()).await;
     }
 }
 
@@ -265,7 +187,7 @@ fn say_when_to_come_back(mut response: Response) -> Response {
     response
 }
 
-fn routes(app: Arc<App>) -> Router {
+fn routes(server: Arc<ServerState>) -> Router {
     Router::new()
         .route("/mcp", routing::post(mcp::post).get(mcp::get).delete(mcp::delete))
         .route("/mcp/sse", routing::get(legacy::open))
@@ -277,21 +199,21 @@ fn routes(app: Arc<App>) -> Router {
         .fallback(api::not_found)
         .method_not_allowed_fallback(api::wrong_method)
         // Last, so that it stands around everything above.
-        .layer(middleware::from_fn_with_state(Arc::clone(&app), guard::stand))
-        .with_state(app)
+        .layer(middleware::from_fn_with_state(Arc::clone(&server), guard::stand))
+        .with_state(server)
 }
 
-async fn count(app: Arc<App>) {
-    if let Some(api) = &app.api {
+async fn count(server: Arc<ServerState>) {
+    if let Some(api) = &server.api {
         api.count().await;
     }
 }
 
-async fn sweep(app: Arc<App>) {
+async fn sweep(server: Arc<ServerState>) {
     loop {
         tokio::time::sleep(SWEEP_EVERY).await;
-        app.sessions.sweep();
-        if let Some(keyring) = &app.guard.keyring {
+        server.sessions.sweep();
+        if let Some(keyring) = &server.guard.keyring {
             keyring.note_uses().await;
         }
     }

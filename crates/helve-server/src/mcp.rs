@@ -13,63 +13,39 @@ use helve::{Call, Caller, ToolName, boxed};
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
 use helve_mcp::server::{
-    Answer, McpServer, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
+    Answer, FoundTool, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
 };
-use helve_mcp::servers::Servers;
 use serde::Deserialize;
 use serde_json::value::RawValue;
-use tokio_util::sync::CancellationToken;
 
-use crate::api::Api;
-use crate::config::ServerConfig;
-use crate::guard::{Guard, json_response, plain, sole};
+use crate::guard::{json_response, plain, sole};
 use crate::headers;
-use crate::legacy::Links;
 use crate::problem::Problem;
-use crate::reading::{BodyError, Reading};
-use crate::seats::Seats;
-use crate::sessions::{InUse, Sessions};
+use crate::reading::BodyError;
+use crate::sessions::InUse;
 use crate::sse::Events;
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
-/// What all routes share.
-pub(crate) struct App {
-    pub(crate) mcp: McpServer,
-    pub(crate) guard: Guard,
-    pub(crate) config: ServerConfig,
-    pub(crate) sessions: Sessions,
-    pub(crate) links: Links,
-    /// Sessions over a connection of their own.
-    pub(crate) seats: Seats,
-    /// Large bodies are read only by so many at once, so that memory is bounded.
-    pub(crate) reading: Reading,
-    /// The servers behind it, for who looks after them.
-    pub(crate) servers: Option<Servers>,
-    /// What the HTTP API works with.
-    pub(crate) api: Option<Api>,
-    /// Streams end and connections close: the server is about to go.
-    pub(crate) closing: CancellationToken,
-}
-
-pub(crate) async fn post(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+pub(crate) async fn post(State(server): State<Arc<ServerState>>, request: HttpRequest) -> Response<Body> {
     let (parts, body) = request.into_parts();
     // On the heap: axum moves the future about.
-    boxed(|| answer_post(&app, parts, body)).await.unwrap_or_else(|refused| *refused)
+    boxed(|| answer_post(&server, parts, body)).await.unwrap_or_else(|refused| *refused)
 }
 
 /// Refusals are boxed: they are rare, and large beside everything else.
 type Refused = Box<Response<Body>>;
 
-async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Response<Body>, Refused> {
+async fn answer_post(server: &Arc<ServerState>, parts: Parts, body: Body) -> Result<Response<Body>, Refused> {
     let caller = caller(&parts)?;
     check_content_type(&parts.headers)?;
-    let body = read_body(app, &caller, body).await?;
+    let body = read_body(server, &caller, body).await?;
     let message = Message::parse(&body).map_err(|error| {
         let answer = Answer::refusal(refusal(&error));
         Box::new(json_response(status(answer.http_status()), answer.to_text()))
     })?;
     drop(body);
-    check_scope(app, &parts, &caller, &message).await?;
+    let found = check_scope(server, &parts, &caller, &message).await?;
     let said = sole(&parts.headers, headers::VERSION);
     let session_id = sole(&parts.headers, headers::SESSION);
     let era = match (&message, said, session_id) {
@@ -79,22 +55,26 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
         (Message::Notification(_) | Message::Response(_), _, None) => Era::Session,
     };
     match (era, message) {
-        (Era::Stateless, Message::Request(request)) => Ok(stateless(app, &parts, caller, request).await),
+        (Era::Stateless, Message::Request(request)) => {
+            Ok(stateless(server, &parts, caller, request, found).await)
+        }
         // Nothing that is told here concerns anything but its own request, which is over.
         (Era::Stateless, Message::Notification(_) | Message::Response(_)) => Ok(accepted()),
         (Era::Session, Message::Request(request))
             if request.method == "initialize" && session_id.is_none() =>
         {
-            initialize(app, &caller, request).await
+            initialize(server, &caller, request).await
         }
         (Era::Session, message) => {
             if let Some(version) = said.filter(|version| !SESSION_VERSIONS.contains(version)) {
                 let message = format!("unsupported `MCP-Protocol-Version`: {version}");
                 return Err(Box::new(plain(StatusCode::BAD_REQUEST, &message)));
             }
-            let session = find(app, session_id, &caller)?;
+            let session = find(server, session_id, &caller)?;
             match message {
-                Message::Request(request) => Ok(in_session(app, &parts, &caller, session, request).await),
+                Message::Request(request) => {
+                    Ok(in_session(server, &parts, &caller, session, request, found).await)
+                }
                 Message::Notification(notification) => {
                     session.session.notification(&notification);
                     Ok(accepted())
@@ -108,13 +88,14 @@ async fn answer_post(app: &Arc<App>, parts: Parts, body: Body) -> Result<Respons
     }
 }
 
-/// Refuses a call that takes a scope which its caller's token has not, so that its client can ask for it.
+/// Refuses a call that takes a scope which its caller's token has not, so that its client can ask for it. The tool,
+/// where it looked for it.
 async fn check_scope(
-    app: &App,
+    server: &ServerState,
     parts: &Parts,
     caller: &Arc<Caller>,
     message: &Message,
-) -> Result<(), Refused> {
+) -> Result<Option<FoundTool>, Refused> {
     #[derive(Deserialize)]
     struct Named<'a> {
         #[serde(borrow)]
@@ -122,23 +103,23 @@ async fn check_scope(
         #[serde(borrow)]
         arguments: Option<&'a RawValue>,
     }
-    let (Message::Request(request), Ok(api)) = (message, app.api()) else { return Ok(()) };
-    if request.method != "tools/call" || !app.guard.asks_for_scopes(parts) {
-        return Ok(());
+    let (Message::Request(request), Ok(api)) = (message, server.api()) else { return Ok(None) };
+    if request.method != "tools/call" || !server.guard.asks_for_scopes(parts) {
+        return Ok(None);
     }
     // What cannot be read is refused where it is read for the call.
     let Ok(Named { name, arguments }) = helve_mcp::message::read(request.params.as_deref()) else {
-        return Ok(());
+        return Ok(None);
     };
-    let known = api.runtime.registry().get(&name);
-    let names = match &known {
-        Some(known) => vec![known.name().clone()],
+    let found = server.mcp.backend().find_tool(&name);
+    let names = match &found {
+        Some(found) => vec![found.tool.name().clone()],
         // Whether there is such a tool nobody learns from what is asked for: `files__read` is `files/read`.
         None => {
             [ToolName::new(&name), ToolName::new(name.replace("__", "/"))].into_iter().flatten().collect()
         }
     };
-    let Some(refused) = app.guard.lacks_scope(parts, &names) else { return Ok(()) };
+    let Some(refused) = server.guard.lacks_scope(parts, &names) else { return Ok(found) };
     // The runtime refuses it as well, and records that.
     let read = |raw: &RawValue| parse(raw.get().as_bytes(), JsonLimits::default()).ok();
     let call = Call::new(name, arguments.and_then(read).unwrap_or_default());
@@ -147,26 +128,37 @@ async fn check_scope(
 }
 
 /// What clients must know to sign in, where there is an issuer.
-pub(crate) async fn metadata(State(app): State<Arc<App>>, method: Method, uri: Uri) -> Response<Body> {
-    match app.guard.metadata_for(&method, uri.path()) {
+pub(crate) async fn metadata(
+    State(server): State<Arc<ServerState>>,
+    method: Method,
+    uri: Uri,
+) -> Response<Body> {
+    match server.guard.metadata_for(&method, uri.path()) {
         Some(metadata) => json_response(StatusCode::OK, metadata.to_owned()),
         None => Problem::not_found().into_response(),
     }
 }
 
 /// Answers a request of the stateless era. Its client takes it back by going away.
-async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: Request) -> Response<Body> {
-    let session = app.mcp.open_once(caller);
+async fn stateless(
+    server: &Arc<ServerState>,
+    parts: &Parts,
+    caller: Arc<Caller>,
+    request: Request,
+    mut found: Option<FoundTool>,
+) -> Response<Body> {
+    let session = server.mcp.open_once(caller);
     // Which headers a tool wants is known once it is there.
     if let Some(tool) = sole(&parts.headers, headers::NAME).filter(|_| request.method == "tools/call") {
-        let (backend, visitor) = (app.mcp.backend(), visitor_of(&session));
-        if backend.task_support(tool, &visitor).is_none()
-            && let Some(expected) = Arc::clone(backend).expected(tool, &visitor)
+        let backend = server.mcp.backend();
+        found = found.or_else(|| backend.find_tool(tool));
+        if found.is_none()
+            && let Some(expected) = Arc::clone(backend).expected(tool, &visitor_of(&session))
         {
             expected.await;
         }
     }
-    if let Err(error) = headers::check(&parts.headers, &request, |tool| schema_of(app, &session, tool)) {
+    if let Err(error) = headers::check(&parts.headers, &request, |tool| schema_of(server, &session, tool)) {
         let answer =
             Answer { id: Some(request.id), era: Era::Stateless, result: Err(error), is_withdrawn: false };
         return json_response(status(answer.http_status()), answer.to_text());
@@ -174,6 +166,7 @@ async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: 
     let events = Events::new(None, false);
     let mut route = route(parts, outlet(&parts.headers, &events));
     route.era = Some(Era::Stateless);
+    route.found = found;
     let mut answer = boxed(|| async move { session.request(request, route).await });
     tokio::select! {
         biased;
@@ -181,13 +174,13 @@ async fn stateless(app: &Arc<App>, parts: &Parts, caller: Arc<Caller>, request: 
         () = events.started() => {
             let reader = events.reader(None);
             let driver = Box::pin(async move { events.finish(Some(&answer.await.to_text())) });
-            reader.into_response(Some(driver), (), app.config.keep_alive, None)
+            reader.into_response(Some(driver), (), server.config.keep_alive, None)
         }
     }
 }
 
-fn schema_of(app: &App, session: &Session, tool: &str) -> Option<Arc<serde_json::Value>> {
-    app.mcp.backend().header_schema(tool, &visitor_of(session))
+fn schema_of(server: &ServerState, session: &Session, tool: &str) -> Option<Arc<serde_json::Value>> {
+    server.mcp.backend().header_schema(tool, &visitor_of(session))
 }
 
 fn visitor_of(session: &Session) -> McpVisitor {
@@ -204,20 +197,20 @@ pub(crate) fn full() -> Response<Body> {
 }
 
 async fn initialize(
-    app: &Arc<App>,
+    server: &Arc<ServerState>,
     caller: &Arc<Caller>,
     request: Request,
 ) -> Result<Response<Body>, Refused> {
     let full = || Box::new(full());
-    if !app.sessions.has_room(caller) {
+    if !server.sessions.has_room(caller) {
         return Err(full());
     }
-    let session = app.mcp.open(Arc::clone(caller));
+    let session = server.mcp.open(Arc::clone(caller));
     let answer = session.request(request, Route::over(Arc::new(Nowhere))).await;
     let mut response = json_response(status(answer.http_status()), answer.to_text());
     if answer.result.is_ok() {
         let id = HeaderValue::from_str(session.id()).map_err(|_| full())?;
-        app.sessions.add(session, caller).ok_or_else(full)?;
+        server.sessions.add(session, caller).ok_or_else(full)?;
         response.headers_mut().insert(headers::SESSION, id);
     }
     Ok(response)
@@ -225,15 +218,16 @@ async fn initialize(
 
 /// Answers a request of the session era. A client that goes away can come back to its stream.
 async fn in_session(
-    app: &Arc<App>,
+    server: &Arc<ServerState>,
     parts: &Parts,
     caller: &Arc<Caller>,
     session: InUse,
     request: Request,
+    found: Option<FoundTool>,
 ) -> Response<Body> {
     let (number, events) = session.stream();
     let rights = session.other_rights(caller);
-    let route = Route { caller: rights, ..route(parts, outlet(&parts.headers, &events)) };
+    let route = Route { caller: rights, found, ..route(parts, outlet(&parts.headers, &events)) };
     let inner = Arc::clone(&session.session);
     let mut answer = boxed(|| async move { inner.request(request, route).await });
     tokio::select! {
@@ -248,18 +242,18 @@ async fn in_session(
                 events.finish(text.as_deref());
                 drop(session);
             });
-            reader.into_response(None, (), app.config.keep_alive, None)
+            reader.into_response(None, (), server.config.keep_alive, None)
         }
     }
 }
 
 /// The stream for messages that belong to no request, or one that broke before.
-pub(crate) async fn get(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+pub(crate) async fn get(State(server): State<Arc<ServerState>>, request: HttpRequest) -> Response<Body> {
     let (parts, _) = request.into_parts();
-    answer_get(&app, &parts).unwrap_or_else(|refused| *refused)
+    answer_get(&server, &parts).unwrap_or_else(|refused| *refused)
 }
 
-fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> {
+fn answer_get(server: &Arc<ServerState>, parts: &Parts) -> Result<Response<Body>, Refused> {
     let caller = caller(parts)?;
     let is_stateless =
         sole(&parts.headers, headers::VERSION).is_some_and(|version| STATELESS_VERSIONS.contains(&version));
@@ -272,27 +266,27 @@ fn answer_get(app: &Arc<App>, parts: &Parts) -> Result<Response<Body>, Refused> 
     if !accepts(&parts.headers, "text/event-stream") {
         return Err(Box::new(plain(StatusCode::NOT_ACCEPTABLE, "the answer is `text/event-stream`")));
     }
-    let session = find(app, sole(&parts.headers, headers::SESSION), &caller)?;
+    let session = find(server, sole(&parts.headers, headers::SESSION), &caller)?;
     if let Some(event_id) = sole(&parts.headers, "last-event-id") {
         let Some((events, number)) = session.come_back(event_id) else {
             return Err(Box::new(plain(StatusCode::BAD_REQUEST, "this stream is gone; repeat the request")));
         };
-        let (reader, closing) = (events.reader(Some(number)), Some(app.closing.clone()));
-        return Ok(reader.into_response(None, session, app.config.keep_alive, closing));
+        let (reader, closing) = (events.reader(Some(number)), Some(server.closing.clone()));
+        return Ok(reader.into_response(None, session, server.config.keep_alive, closing));
     }
-    let (events, closing) = (session.open_general(), Some(app.closing.clone()));
-    Ok(events.reader(None).into_response(None, session, app.config.keep_alive, closing))
+    let (events, closing) = (session.open_general(), Some(server.closing.clone()));
+    Ok(events.reader(None).into_response(None, session, server.config.keep_alive, closing))
 }
 
 /// Ends a session.
-pub(crate) async fn delete(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+pub(crate) async fn delete(State(server): State<Arc<ServerState>>, request: HttpRequest) -> Response<Body> {
     let (parts, _) = request.into_parts();
     let caller = match caller(&parts) {
         Ok(caller) => caller,
         Err(refused) => return *refused,
     };
     match sole(&parts.headers, headers::SESSION) {
-        Some(id) if app.sessions.remove(id, &caller) => {
+        Some(id) if server.sessions.remove(id, &caller) => {
             let mut response = Response::new(Body::empty());
             *response.status_mut() = StatusCode::NO_CONTENT;
             response
@@ -312,12 +306,12 @@ pub(crate) fn caller(parts: &Parts) -> Result<Arc<Caller>, Refused> {
     }
 }
 
-fn find(app: &App, id: Option<&str>, caller: &Caller) -> Result<InUse, Refused> {
+fn find(server: &ServerState, id: Option<&str>, caller: &Caller) -> Result<InUse, Refused> {
     let Some(id) = id else {
         let message = "`Mcp-Session-Id` is missing; send `initialize` first";
         return Err(Box::new(plain(StatusCode::BAD_REQUEST, message)));
     };
-    app.sessions.find(id, caller).ok_or_else(|| Box::new(no_session()))
+    server.sessions.find(id, caller).ok_or_else(|| Box::new(no_session()))
 }
 
 fn no_session() -> Response<Body> {
@@ -332,10 +326,14 @@ pub(crate) fn check_content_type(headers: &HeaderMap) -> Result<(), Refused> {
     Err(Box::new(plain(StatusCode::UNSUPPORTED_MEDIA_TYPE, "the body must be `application/json`")))
 }
 
-pub(crate) async fn read_body(app: &App, caller: &Arc<Caller>, body: Body) -> Result<Bytes, Refused> {
+pub(crate) async fn read_body(
+    server: &ServerState,
+    caller: &Arc<Caller>,
+    body: Body,
+) -> Result<Bytes, Refused> {
     let visitor = Visitor::Caller(Arc::clone(caller));
     let refused = |error: BodyError| Box::new(plain(error.status(), &error.to_string()));
-    app.read_body(Some(&visitor), body).await.map_err(refused)
+    server.read_body(Some(&visitor), body).await.map_err(refused)
 }
 
 /// Where a request's messages go: nowhere where its client takes no stream.

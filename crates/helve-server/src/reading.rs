@@ -12,7 +12,7 @@ use futures_util::StreamExt as _;
 use helve::Caller;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use crate::mcp::App;
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
 /// What of a body everybody may hold at any time. Nearly every body is smaller, and connections, which
@@ -109,7 +109,7 @@ impl BodyError {
     }
 }
 
-impl App {
+impl ServerState {
     /// The body of whoever came in.
     pub(crate) async fn read_body(&self, visitor: Option<&Visitor>, body: Body) -> Result<Bytes, BodyError> {
         let bytes_max = self.config.body_bytes_max;

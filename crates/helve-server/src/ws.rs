@@ -23,8 +23,9 @@ use tokio_tungstenite::tungstenite::protocol::{CloseFrame, Message as Frame, Rol
 
 use crate::connections::ConnectionSlot;
 use crate::guard::{plain, sole};
-use crate::mcp::{App, caller, full};
+use crate::mcp::{caller, full};
 use crate::reading::{BodyError, Turn};
+use crate::state::ServerState;
 use crate::visitor::Pass;
 use meter::Meter;
 
@@ -35,7 +36,7 @@ const READ_BYTES: usize = 16 << 10;
 const END_GRACE: Duration = Duration::from_millis(100);
 
 /// Turns a connection into a WebSocket.
-pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> Response<Body> {
+pub(crate) async fn open(State(server): State<Arc<ServerState>>, request: HttpRequest) -> Response<Body> {
     let (mut parts, _) = request.into_parts();
     let caller = match caller(&parts) {
         Ok(caller) => caller,
@@ -54,14 +55,14 @@ pub(crate) async fn open(State(app): State<Arc<App>>, request: HttpRequest) -> R
     let Some(slot) = parts.extensions.remove::<ConnectionSlot>() else {
         return plain(StatusCode::BAD_REQUEST, "this connection cannot be upgraded");
     };
-    let Some(seat) = app.seats.take(&caller) else { return full() };
+    let Some(seat) = server.seats.take(&caller) else { return full() };
     let Ok(accept) = HeaderValue::try_from(derive_accept_key(key.as_bytes())) else {
         return plain(StatusCode::BAD_REQUEST, "the WebSocket key is broken");
     };
     // The connection as HTTP knows it ends here, so what is counted and waited for goes with the WebSocket.
     slot.tasks.clone().spawn(async move {
         match upgrade.await {
-            Ok(upgraded) => talk(&app, caller, pass, &slot, TokioIo::new(upgraded)).await,
+            Ok(upgraded) => talk(&server, caller, pass, &slot, TokioIo::new(upgraded)).await,
             Err(error) => tracing::debug!(%error, "a WebSocket handshake broke off"),
         }
         drop((seat, slot));
@@ -90,13 +91,13 @@ fn key_of(headers: &HeaderMap) -> Option<&str> {
 }
 
 async fn talk(
-    app: &App,
+    server: &ServerState,
     caller: Arc<Caller>,
     pass: Pass,
     slot: &ConnectionSlot,
     io: impl tokio::io::AsyncRead + tokio::io::AsyncWrite + Send + Unpin,
 ) {
-    let bytes_max = app.config.body_bytes_max;
+    let bytes_max = server.config.body_bytes_max;
     let config = WebSocketConfig::default()
         .max_message_size(Some(bytes_max))
         .max_frame_size(Some(bytes_max))
@@ -105,11 +106,11 @@ async fn talk(
     let (io, mut pings) = pings::watch(io);
     let socket = WebSocketStream::from_raw_socket(io, Role::Server, Some(config)).await;
     let (mut sink, stream) = socket.split();
-    let (link, mut waiting) = app.mcp.link(Arc::clone(&caller));
+    let (link, mut waiting) = server.mcp.link(Arc::clone(&caller));
     let refused = {
         let write = async {
             loop {
-                let frame = match tokio::time::timeout(app.config.keep_alive, waiting.next()).await {
+                let frame = match tokio::time::timeout(server.config.keep_alive, waiting.next()).await {
                     Ok(Some(message)) => Frame::Text(message.into()),
                     Ok(None) => {
                         // Whether or not the client still hears it.
@@ -127,7 +128,7 @@ async fn talk(
             }
         };
         let read = async {
-            let mut frames = Frames { app, caller: &caller, stream, meter, large: None };
+            let mut frames = Frames { server, caller: &caller, stream, meter, large: None };
             while let Some(frame) = frames.next().await? {
                 let goes_on = match frame {
                     Frame::Text(text) => link.take(text.as_bytes()).await,
@@ -147,12 +148,12 @@ async fn talk(
             read = read => read.err(),
             () = &mut write => None,
             // A connection lasts, and its key may be taken back meanwhile.
-            () = app.guard.ended(&pass) => None,
+            () = server.guard.ended(&pass) => None,
             () = slot.evicted() => None,
             () = slot.stopping.cancelled() => {
                 // Nothing more is taken; what runs ends, and is answered.
-                let ended = async { tokio::join!(link.end(app.config.stop_grace), write) };
-                let _ = tokio::time::timeout(app.config.stop_grace, ended).await;
+                let ended = async { tokio::join!(link.end(server.config.stop_grace), write) };
+                let _ = tokio::time::timeout(server.config.stop_grace, ended).await;
                 return;
             }
         }
@@ -165,7 +166,7 @@ async fn talk(
 
 /// What comes over a WebSocket.
 struct Frames<'a, S> {
-    app: &'a App,
+    server: &'a ServerState,
     caller: &'a Caller,
     stream: S,
     meter: Meter,
@@ -192,8 +193,8 @@ impl<S: Stream<Item = Result<Frame, Error>> + Unpin> Frames<'_, S> {
             match next {
                 Next::Frame(frame) => break frame,
                 Next::IsLarge => {
-                    let turn = self.app.reading.calling(self.caller).await?;
-                    self.large = Some((turn, Instant::now() + self.app.config.body_timeout));
+                    let turn = self.server.reading.calling(self.caller).await?;
+                    self.large = Some((turn, Instant::now() + self.server.config.body_timeout));
                     self.meter.open();
                 }
             }

@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use helve_core::ports::{Holder, JournalError, LedgerFigures, OpenRun, RunFigures};
-use helve_core::run::{StepKind, WaitingFor};
-use rusqlite::{Connection, params};
+use helve_core::ports::{Holder, JournalError, LedgerFigures, RunFigures};
+use helve_core::run::WaitingFor;
+use rusqlite::Connection;
 
 use crate::anchor::{self, Reading};
-use crate::audit::step_kind;
-use crate::chain::Kind;
 use crate::owners::Peers;
-use crate::runs::table as runs;
+use crate::runs::{story, table as runs};
 use crate::schema;
 use crate::store::Store;
 
@@ -48,7 +46,7 @@ fn count_runs(db: &Connection, peers: &Peers) -> rusqlite::Result<RunFigures> {
         let figure = match open.holder {
             Holder::Us | Holder::Others => &mut counted.running,
             Holder::Nobody => &mut counted.cut_short,
-            Holder::Person => match waits_for(db, &open)? {
+            Holder::Person => match story::waits_for(db, open.run)? {
                 Some(WaitingFor::UnknownOutcome) => &mut counted.in_doubt,
                 Some(WaitingFor::Approval | WaitingFor::Decision | WaitingFor::Cancel) | None => {
                     &mut counted.waiting
@@ -58,23 +56,6 @@ fn count_runs(db: &Connection, peers: &Peers) -> rusqlite::Result<RunFigures> {
         *figure += 1;
     }
     Ok(counted)
-}
-
-/// What a run waits for, by the last step that says so.
-fn waits_for(db: &Connection, open: &OpenRun) -> rusqlite::Result<Option<WaitingFor>> {
-    let mut select = db.prepare_cached(
-        "SELECT head FROM entries WHERE (made_ms = ?1 AND call_id = ?2 OR run_id = ?2) AND kind = ?3 \
-         ORDER BY seq DESC",
-    )?;
-    let step = Kind::Step as u8;
-    let mut rows = select.query(params![open.run.made_at_ms(), open.run.to_string(), step])?;
-    while let Some(row) = rows.next()? {
-        let head = row.get_ref(0)?.as_bytes().unwrap_or_default();
-        if let Some(StepKind::Waiting { reason, .. }) = step_kind(head) {
-            return Ok(Some(reason));
-        }
-    }
-    Ok(None)
 }
 
 fn log(path: &Path) -> PathBuf {

@@ -11,13 +11,14 @@ use std::sync::Arc;
 
 use helve_core::json::hex;
 use helve_core::ports::{Begun, KeyClaim};
+use helve_core::run::WaitingFor;
 use helve_core::{CallId, Status};
 use rusqlite::{Connection, OptionalExtension, Row, params};
 use sha2::{Digest, Sha256};
 
 use crate::chain::Hash;
 use crate::owners::{Liveness, Owner};
-use crate::runs::table as runs;
+use crate::runs::{story, table as runs};
 
 const SELECT: &str = "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM keys";
 
@@ -99,8 +100,14 @@ pub(crate) fn claim(
         return Ok(Found::Settled(Begun::Conflict { call_id: earlier }));
     }
     match row.state {
-        // Whoever takes it up when the person has answered also ends it, and that may be anybody.
-        KeyState::Running if runs::is_waiting(db, &row.call_id)? => Ok(Found::Elsewhere),
+        KeyState::Running if runs::is_waiting(db, &row.call_id)? => match story::waits_for(db, earlier)? {
+            // A person has to find that out, and who calls again is told so instead of being kept.
+            Some(WaitingFor::UnknownOutcome) => Ok(Found::Settled(Begun::Unknown { call_id: earlier })),
+            // Whoever takes it up when the person has answered also ends it, and that may be anybody.
+            Some(WaitingFor::Approval | WaitingFor::Decision | WaitingFor::Cancel) | None => {
+                Ok(Found::Elsewhere)
+            }
+        },
         KeyState::Finished => {
             let text = row.status.as_deref().ok_or_else(damaged)?;
             let status: Status = serde_json::from_str(text).map_err(|_| damaged())?;

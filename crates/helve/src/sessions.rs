@@ -6,13 +6,11 @@ use std::time::{Duration, Instant};
 
 use hashbrown::DefaultHashBuilder;
 use hashbrown::hash_table::{Entry, HashTable};
-use helve_core::permission::{Destination, PermissionMode, PermissionUpdate};
-use helve_core::ports::JournalError;
+use helve_core::ports::{Clock, JournalError, Ledger};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
 use helve_core::{Caller, Channel, Definition, Facet, Label, LabelSet};
 use jiff::Timestamp;
 
-use crate::runtime::Engine;
 use crate::volatile::lock;
 
 /// Most sessions that are kept at hand.
@@ -108,9 +106,17 @@ impl LabelSettings {
 /// How long what is known of a session is not looked up again. Another process may have ended it.
 const KNOWN_FOR: Duration = Duration::from_millis(500);
 
+/// What callers' sessions have touched, and what was allowed for them.
+pub(crate) struct Sessions {
+    known: KnownSessions,
+    labels: LabelSettings,
+    ledger: Arc<dyn Ledger>,
+    clock: Arc<dyn Clock>,
+}
+
 /// Sessions that were looked up. Every call asks, so they are found without making a key.
 #[derive(Default)]
-pub(crate) struct KnownSessions {
+struct KnownSessions {
     known: Mutex<HashTable<Known>>,
     hasher: DefaultHashBuilder,
 }
@@ -169,82 +175,74 @@ impl Fresh {
     }
 }
 
-/// What is remembered of a caller's session.
-pub(crate) async fn of(
-    engine: &Engine,
-    caller: &Caller,
-    fresh: Fresh,
-) -> Result<Option<Arc<SessionState>>, JournalError> {
-    if caller.session.is_none() && !engine.settings.labels.holds_for(caller) {
-        return Ok(None);
+impl Sessions {
+    pub(crate) fn new(labels: LabelSettings, ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>) -> Self {
+        Self { known: KnownSessions::default(), labels, ledger, clock }
     }
-    let known = match fresh {
-        Fresh::Known(now) => engine.sessions.find(caller, now),
-        Fresh::Ledger => None,
-    };
-    let state = match known {
-        Some(state) => state,
-        None => {
-            let key = SessionKey::of(caller);
-            let found = engine.ledger.session(key.clone()).await?;
-            let state = Arc::new(found.unwrap_or_else(|| SessionState::new(engine.clock.now())));
-            engine.sessions.keep(key, Arc::clone(&state));
-            state
+
+    /// The same, where labels are kept for a caller.
+    pub(crate) fn where_labelled(&self, caller: &Caller) -> Option<&Self> {
+        self.labels.holds_for(caller).then_some(self)
+    }
+
+    /// How sessions are labelled.
+    pub(crate) fn labels(&self) -> &LabelSettings {
+        &self.labels
+    }
+
+    /// What time it is, for a label.
+    pub(crate) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// What is remembered of a caller's session.
+    pub(crate) async fn of(
+        &self,
+        caller: &Caller,
+        fresh: Fresh,
+    ) -> Result<Option<Arc<SessionState>>, JournalError> {
+        if caller.session.is_none() && !self.labels.holds_for(caller) {
+            return Ok(None);
         }
-    };
-    let oldest = engine.settings.labels.forget_before(caller.session.as_deref(), || engine.clock.now());
-    Ok((state.changed_at >= oldest).then_some(state))
-}
-
-/// Whether what a caller has touched is to be told again, since it holds only for a time: counted from
-/// when it was last touched, to a sixtieth of that time.
-pub(crate) fn fades(engine: &Engine, caller: &Caller, state: &SessionState) -> bool {
-    let often = engine.settings.labels.principal_ttl / 60;
-    let is_recent = |now: Timestamp| now.saturating_sub(often).is_ok_and(|then| state.changed_at >= then);
-    caller.session.is_none() && !is_recent(engine.clock.now())
-}
-
-/// Changes a caller's session, and waits until that is on disk.
-pub(crate) async fn change(
-    engine: &Engine,
-    caller: &Caller,
-    change: SessionChange,
-) -> Result<Arc<SessionState>, JournalError> {
-    let key = SessionKey::of(caller);
-    let now = engine.clock.now();
-    let oldest = engine.settings.labels.forget_before(key.session.as_deref(), || now);
-    let state = Arc::new(engine.ledger.change_session(key.clone(), Box::new(change), now, oldest).await?);
-    engine.sessions.keep(key, Arc::clone(&state));
-    Ok(state)
-}
-
-/// The permission mode that a caller works in.
-pub(crate) async fn mode(engine: &Engine, caller: &Caller) -> PermissionMode {
-    // Where the ledger cannot say, the gate denies anyway; hooks are told what is known.
-    let session = of(engine, caller, Fresh::known()).await.ok().flatten();
-    engine.permissions.mode(session.as_ref().map(|session| &session.permissions))
-}
-
-/// Makes changes of permissions, wherever they belong. The first that cannot be made ends it.
-pub(crate) async fn apply(
-    engine: &Engine,
-    caller: &Caller,
-    updates: &[PermissionUpdate],
-) -> Result<(), helve_core::ToolError> {
-    for update in updates {
-        match update.destination() {
-            Destination::Session => {
-                change(engine, caller, SessionChange::Permit(update.clone())).await.map_err(|error| {
-                    helve_core::ToolError::new(helve_core::ErrorCode::PermissionDenied, error.to_string())
-                })?;
+        let known = match fresh {
+            Fresh::Known(now) => self.known.find(caller, now),
+            Fresh::Ledger => None,
+        };
+        let state = match known {
+            Some(state) => state,
+            None => {
+                let key = SessionKey::of(caller);
+                let found = self.ledger.session(key.clone()).await?;
+                let state = Arc::new(found.unwrap_or_else(|| SessionState::new(self.clock.now())));
+                self.known.keep(key, Arc::clone(&state));
+                state
             }
-            Destination::UserSettings
-            | Destination::ProjectSettings
-            | Destination::LocalSettings
-            | Destination::CliArg => engine.permissions.apply(update).await?,
-        }
+        };
+        let oldest = self.labels.forget_before(caller.session.as_deref(), || self.clock.now());
+        Ok((state.changed_at >= oldest).then_some(state))
     }
-    Ok(())
+
+    /// Whether what a caller has touched is to be told again, since it holds only for a time: counted from
+    /// when it was last touched, to a sixtieth of that time.
+    pub(crate) fn fades(&self, caller: &Caller, state: &SessionState) -> bool {
+        let often = self.labels.principal_ttl / 60;
+        let is_recent = |now: Timestamp| now.saturating_sub(often).is_ok_and(|then| state.changed_at >= then);
+        caller.session.is_none() && !is_recent(self.clock.now())
+    }
+
+    /// Changes a caller's session, and waits until that is on disk.
+    pub(crate) async fn change(
+        &self,
+        caller: &Caller,
+        change: SessionChange,
+    ) -> Result<Arc<SessionState>, JournalError> {
+        let key = SessionKey::of(caller);
+        let now = self.clock.now();
+        let oldest = self.labels.forget_before(key.session.as_deref(), || now);
+        let state = Arc::new(self.ledger.change_session(key.clone(), Box::new(change), now, oldest).await?);
+        self.known.keep(key, Arc::clone(&state));
+        Ok(state)
+    }
 }
 
 #[cfg(test)]

@@ -20,10 +20,10 @@ mod interrupt;
 mod outcome;
 mod person;
 pub(crate) mod progress;
+mod recovered;
 mod serve;
 mod servers;
 mod stopping;
-mod takeover;
 mod when;
 
 pub(crate) mod approvals;

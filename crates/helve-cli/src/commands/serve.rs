@@ -18,11 +18,14 @@ use helve::{Access, Caller, Filter, Runtime};
 use helve_host::config::Loaded;
 use helve_host::running::{self, Following, Note, Place};
 use helve_host::wire;
+use helve_host::wire::background::{SESSION_END_WAIT, follow_decisions, keep_taking_over};
 use helve_host::wire::mcp;
 use helve_host::wire::records::AuditRecords;
 use helve_mcp::server::random_id;
 use helve_server::records::Records;
-use helve_server::{BindError, Door, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook};
+use helve_server::{
+    ApiOptions, BindError, Door, HttpOptions, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook,
+};
 use helve_store::Store;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
@@ -34,8 +37,9 @@ use crate::app::App;
 use crate::blocking::block_on;
 use crate::commands::approvals::local_user;
 use crate::commands::keys::new_code;
+use crate::commands::mcp::show::quoted;
+use crate::commands::recovered;
 use crate::commands::stopping::Stopping;
-use crate::commands::takeover::keep_taking_over;
 use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::Table;
@@ -46,8 +50,6 @@ use crate::ui::table::{Cell, Tone};
 const USUAL: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 7777);
 /// The command that makes a link to the page.
 const SIGN_IN: &str = "helve keys sign-in";
-/// How long the hooks of a session's end have before the process ends.
-const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 /// How long a client has to read its last answers before the process ends.
 const ANSWERS_WAIT: Duration = Duration::from_secs(5);
 
@@ -105,18 +107,16 @@ pub(crate) fn http(
         let pruning = records.keep_pruning(&loaded.config, &runtime);
         let hooked = runtime.clone();
         let mcp = upstream.served(runtime.clone());
-        let config = ServerConfig { hosts: own_names(&loaded)?, ..ServerConfig::default() };
-        let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config)
-            .await
-            .map_err(|error| cannot_bind(&error))?;
-        let mut server = server
-            .with_servers(upstream.servers.clone())
-            .with_runtime(runtime.clone())
-            .with_page(page(&loaded)?)
-            .with_records(Arc::clone(&records) as Arc<dyn Records>);
-        if let Some(jwt) = &loaded.config.identity.jwt {
-            server = server.with_issuer(issuer(jwt, &loaded)?);
-        }
+        let shown = Arc::clone(&records) as Arc<dyn Records>;
+        let options = HttpOptions {
+            config: ServerConfig { hosts: own_names(&loaded)?, ..ServerConfig::default() },
+            servers: Some(upstream.servers.clone()),
+            api: Some(ApiOptions { runtime: runtime.clone(), records: Some(shown) }),
+            issuer: loaded.config.identity.jwt.as_ref().map(|jwt| issuer(jwt, &loaded)).transpose()?,
+            page: page(&loaded)?,
+            ..HttpOptions::new(mcp, Door::Tokens(tokens))
+        };
+        let server = HttpServer::bind(address, options).await.map_err(|error| cannot_bind(&error))?;
         let token = token_file.canonicalize().unwrap_or_else(|_| token_file.clone());
         let following = Following::default();
         let inputs = app.inputs.clone();
@@ -137,7 +137,7 @@ pub(crate) fn http(
                 () = server.run(stop.cancelled()) => {}
                 () = follower.follow() => {}
                 () = deciding => {}
-                () = keep_taking_over(&hooked) => {}
+                () = keep_taking_over(&hooked, recovered::say) => {}
                 () = telling => {}
                 () = verifying => {}
                 () = pruning => {}
@@ -224,7 +224,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let running = async {
             tokio::select! {
                 ended = server.serve_stdio_until(stop.cancelled(), caller) => ended,
-                () = keep_taking_over(&hooked) => Ok(()),
+                () = keep_taking_over(&hooked, recovered::say) => Ok(()),
                 // A client that does not read its answers is not waited for.
                 () = long_after(&stop) => Ok(()),
                 () = follower.follow() => Ok(()),
@@ -353,14 +353,6 @@ fn tell_webhook(
     })
 }
 
-/// Goes on with runs as soon as what they wait for is decided, by whatever process. Runs until
-/// dropped.
-async fn follow_decisions(runtime: Runtime) {
-    let Err(error) = runtime.approvals().follow().await;
-    tracing::warn!(%error, "decisions are not followed; `helve runs resume --all` goes on with them");
-    std::future::pending().await
-}
-
 /// The token that Helve makes itself, in a file that nobody else can read.
 fn own_token(file: &Path) -> Result<PathBuf, Failure> {
     let mut options = fs::OpenOptions::new();
@@ -418,7 +410,7 @@ fn announce(
     }
     app.ui.line("")?;
     app.ui.heading("Serving, until Ctrl-C")?;
-    let header = format!("Authorization: Bearer $(cat {file})");
+    let header = format!("Authorization: Bearer $(cat {})", quoted(&file));
     let claude = format!("claude mcp add --transport http helve {url} --header \"{header}\"");
     let inspector =
         format!("npx @modelcontextprotocol/inspector --cli {url} --method tools/list --header \"{header}\"");
@@ -433,7 +425,12 @@ fn announce(
     let mut row = |name: &str, what: Cell| table.row([Cell::new(name, Tone::Dim), what]);
     let strong = |text: String| Cell::to_copy(text, Tone::Strong);
     row("address", strong(url));
-    row("HTTP API", strong(format!("http://{address}/v1, described in http://{address}/v1/openapi.json")));
+    row(
+        "HTTP API",
+        strong(format!(
+            "http://{address}/v1, described in http://{address}/v1/openapi.json (with the token)"
+        )),
+    );
     row("decide", decide);
     if sign_in.is_some() {
         row("", Cell::new(format!("once, for 10 minutes; `{SIGN_IN}` makes another"), Tone::Dim));

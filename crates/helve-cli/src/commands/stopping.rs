@@ -33,6 +33,16 @@ impl Signal {
     }
 }
 
+/// What a person is told who stops it.
+fn stopping(signal: &str, unfinished: usize, grace: Duration) -> String {
+    let calls = match unfinished {
+        0 => return format!("{signal}: stopping"),
+        1 => "1 call that runs has".to_owned(),
+        count => format!("{count} calls that run have"),
+    };
+    format!("{signal}: stopping; {calls} {} s, a second signal ends the wait", grace.as_secs_f64())
+}
+
 /// What happens when a process that serves is told to end.
 pub(crate) struct Stopping<'a, B, E> {
     pub(crate) runtime: &'a Runtime,
@@ -53,12 +63,8 @@ impl<B: FnOnce(), E: FnOnce()> Stopping<'_, B, E> {
             signal = signals.next() => signal,
         };
         (self.begins)();
-        let grace_s = self.grace.as_secs_f64();
         // Standard error may be closed; there is nobody left to tell.
-        let _ = ui.note(format!(
-            "{}: stopping; calls that run have {grace_s} s, a second signal ends them now",
-            first.name()
-        ));
+        let _ = ui.note(stopping(first.name(), self.runtime.unfinished(), self.grace));
         let hurry = || {
             if !self.grace.is_zero() {
                 tracing::info!("the grace is over: a second signal");
@@ -184,5 +190,18 @@ mod unix {
         if received.is_none() {
             std::future::pending().await
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_stops_an_idle_server_is_told_of_no_calls() {
+        let told = |count| stopping("Ctrl-C", count, Duration::from_secs(15));
+        assert_eq!(told(0), "Ctrl-C: stopping");
+        assert_eq!(told(1), "Ctrl-C: stopping; 1 call that runs has 15 s, a second signal ends the wait");
+        assert_eq!(told(2), "Ctrl-C: stopping; 2 calls that run have 15 s, a second signal ends the wait");
     }
 }

@@ -199,6 +199,22 @@ fn details_show_what_was_asked_for_and_why_it_was_denied() {
 }
 
 #[test]
+fn details_say_who_decided_and_every_reason_once() {
+    let home = Home::new();
+    home.write(
+        "helve.toml",
+        "[[tool.program]]\nname = 'pay'\ndescription = 'Pays.'\ncommand = 'true'\nrisk = 'high'\n",
+    );
+    assert_eq!(home.run(&["call", "pay"]).code, 3);
+    let id = home.json(&["approvals", "list"])[0]["id"].as_str().unwrap().to_owned();
+    assert_eq!(home.run(&["approvals", "approve", &id, "--reason", "it is due"]).code, 0);
+    let details = home.run(&["audit", "list", "--details"]).stdout;
+    assert_eq!(details.matches("`pay` is of high risk").count(), 1, "{details}");
+    let decided = details.lines().find(|line| line.trim_start().starts_with("decided")).unwrap();
+    assert!(decided.contains("approved by local user") && decided.ends_with(": it is due"), "{details}");
+}
+
+#[test]
 fn an_export_can_begin_at_a_time() {
     let home = with_calls();
     assert_eq!(home.run(&["audit", "export", "--since", "1h"]).stdout.lines().count(), 3);

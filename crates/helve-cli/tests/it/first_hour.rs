@@ -114,6 +114,20 @@ fn a_project_written_by_hand_is_not_taken_up_by_a_server_that_runs() {
     assert_eq!(journals(&home).len(), 1, "commands share the server's journal");
 }
 
+/// `helve init` writes the file, and only then down that it was made here. A server that looks in between must not
+/// ask for a restart that nobody needs.
+#[test]
+fn a_file_that_becomes_known_a_moment_later_is_taken_up_without_a_word() {
+    let home = Home::new();
+    let up = Talking::start(&home);
+    home.write("helve.toml", tool("a", "one"));
+    // Longer than it takes the server to see the file.
+    std::thread::sleep(std::time::Duration::from_millis(1_200));
+    assert_eq!(home.run(&["rules", "deny", "math-eval", "--in", "local"]).code, 0);
+    until("its tools", || up.up.call(&up.up.token(), "a", json!({})).0 == 200);
+    assert!(!up.said().contains("restart"), "{}", up.said());
+}
+
 #[test]
 fn a_project_that_shares_a_journal_is_trusted_before_it_changes_what_that_remembers() {
     let home = Home::new();
@@ -387,13 +401,30 @@ fn what_to_do_next_is_whole_on_terminals_of_any_width() {
 }
 
 #[test]
-fn a_path_of_any_length_is_whole_in_the_command_to_copy() {
+fn a_path_of_any_length_is_whole_in_the_command_to_copy_and_is_one_word_there() {
     let home = Home::new();
-    let folder = home.project().join("x".repeat(200)).join("y".repeat(250));
-    std::fs::create_dir_all(&folder).unwrap();
-    let file = folder.join("token");
-    let args = format!("up --listen 127.0.0.1:0 --token-file {}", file.display());
-    let text = on_terminal(&home, 80, &args, "arguments `mcp serve`");
-    let file = file.canonicalize().unwrap();
-    assert_whole(&text, &format!("Bearer $(cat {})\"", file.display()), 80);
+    for (name, quote) in [("token", ""), ("my token", "'")] {
+        let folder = home.project().join("x".repeat(200)).join("y".repeat(250));
+        std::fs::create_dir_all(&folder).unwrap();
+        let file = folder.join(name);
+        let args = format!("up --listen 127.0.0.1:0 --token-file '{}'", file.display());
+        let text = on_terminal(&home, 80, &args, "arguments `mcp serve`");
+        let file = file.canonicalize().unwrap();
+        assert_whole(&text, &format!("Bearer $(cat {quote}{}{quote})\"", file.display()), 80);
+    }
+}
+
+/// What fits the schema is not yet what works: `text` is a text, and no expression.
+#[test]
+fn the_arguments_shown_beside_an_error_work() {
+    let home = Home::new();
+    for tool in ["math-eval", "text-stats", "json-query"] {
+        let ran = home.run(&["call", tool, "nonsense=1"]);
+        assert_eq!(ran.code, 2, "{}", ran.all());
+        let shown =
+            ran.stderr.lines().find_map(|line| line.strip_prefix("for example: helve call ")).unwrap();
+        let (named, arguments) = shown.split_once(' ').unwrap();
+        let again = home.run(&["call", named, arguments.trim_matches('\'')]);
+        assert_eq!((named, again.code), (tool, 0), "{shown}\n{}", again.all());
+    }
 }

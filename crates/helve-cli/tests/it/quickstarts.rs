@@ -227,6 +227,9 @@ fn the_quickstart_for_rust_shows_the_example_that_is_run() {
     let page = page("quickstart-rust.md");
     let shown = blocks(&page).into_iter().find(|(kind, _)| *kind == "rust").unwrap().1;
     assert!(example.ends_with(shown), "docs/quickstart-rust.md shows examples/quickstart.rs");
+    let embedded = std::fs::read_to_string(repository().join("examples/embed.rs")).unwrap();
+    let shown = blocks(&page).into_iter().filter(|(kind, _)| *kind == "rust").nth(1).unwrap().1;
+    assert!(embedded.contains(shown), "and lines of examples/embed.rs");
     let desk = Desk::new();
     desk.run_page("quickstart-rust.md", &[]);
     assert!(desk.home.project().join("agent/Cargo.toml").exists());

@@ -383,6 +383,14 @@ pub enum Example {
 }
 
 impl Example {
+    /// What the tool is called with, where it says so.
+    pub fn arguments(&self) -> Option<&Value> {
+        match self {
+            Self::Text(_) => None,
+            Self::Arguments { arguments, .. } => Some(arguments),
+        }
+    }
+
     /// The example as one line for a model.
     pub fn to_line(&self, tool: &str) -> String {
         match self {

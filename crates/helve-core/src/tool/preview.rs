@@ -27,6 +27,9 @@ pub struct Preview {
 }
 
 impl Preview {
+    /// Longest text, in bytes; what is longer is cut before a person sees it. A mail with 100,000 characters as text and
+    /// as many as HTML fits, of whatever script.
+    pub const TEXT_BYTES_MAX: usize = 1 << 20;
     /// Longest fingerprint, in bytes.
     pub const FINGERPRINT_BYTES_MAX: usize = 256;
 

@@ -38,6 +38,17 @@ pub struct Inputs {
     pub project: ProjectFile,
 }
 
+impl Inputs {
+    /// The nearest project's file, and the variables of this process.
+    pub fn of_process(work_dir: PathBuf) -> Self {
+        // A variable that is not text cannot be one of ours.
+        let variables = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.into_string().ok()?, value.into_string().ok()?)))
+            .collect();
+        Self { work_dir, config: None, sets: Vec::new(), variables, project: ProjectFile::default() }
+    }
+}
+
 /// Which file is the project's, where `--config` names none.
 #[derive(Clone, Default)]
 pub enum ProjectFile {

@@ -1,9 +1,9 @@
 //! Tools of a project that ask for more than the project's own folder: each runs only as a person has
 //! trusted it.
 //!
-//! INVARIANT: such a tool runs only through a [`Guarded`] handler, which asks at every call what it asks for
+//! INVARIANT: such a tool runs only through a `Guarded` handler, which asks at every call what it asks for
 //! by then, where links lead, and whether that is trusted; a program in a box gets nothing else than was
-//! looked at, see [`Agreed`]. The gate ([`gate`]) asks the same earlier, so that nobody is asked to approve
+//! looked at, see `Agreed`. The gate ([`gate`]) asks the same earlier, so that nobody is asked to approve
 //! what could not run anyway.
 
 use std::collections::BTreeMap;

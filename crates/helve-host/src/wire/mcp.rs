@@ -8,7 +8,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use helve::json::{escape_pointer, sha256_hex};
-use helve::{Category, ErrorCode, Layer, Registry, ToolError};
+use helve::{Category, ErrorCode, Layer, Registry, Runtime, ToolError};
 use helve_mcp::config::{Place, Secrets, ServerConfig};
 use helve_mcp::log::Line;
 use helve_mcp::oauth::TokenStore;
@@ -457,6 +457,20 @@ pub fn open(loaded: &Loaded, registry: &Registry, started: &[Configured]) -> Res
     let scopes: BTreeMap<_, _> = started.iter().map(|one| (one.name.clone(), one.scope.clone())).collect();
     servers.keep_logs(Box::new(move |name| log_file(&state, scopes.get(name).unwrap_or(&Scope::User), name)));
     Ok(servers)
+}
+
+/// Starts all that may be started, behind this runtime. Nobody waits for a connection. With them those that are not
+/// set, and why.
+pub async fn start(
+    loaded: &Loaded,
+    runtime: &Runtime,
+) -> Result<(Servers, Vec<(String, String)>), HostError> {
+    let (started, held): (Vec<_>, Vec<_>) =
+        configured(loaded).into_iter().partition(|one| one.hold().is_none());
+    let servers = open(loaded, runtime.registry(), &started)?;
+    let set = servers.set(configs(started)).await;
+    let held = held.into_iter().filter_map(|one| Some((one.name.clone(), one.hold()?)));
+    Ok((servers, held.chain(set.errors).collect()))
 }
 
 /// Servers as they are set.

@@ -1,5 +1,6 @@
 //! Wiring: from configuration to a registry, a store and a runtime.
 
+pub mod background;
 pub mod broken;
 pub mod brought;
 mod builtin;

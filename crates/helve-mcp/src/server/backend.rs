@@ -6,7 +6,7 @@ use std::time::Duration;
 use futures_util::stream::BoxStream;
 use helve::ports::Client;
 use helve::trace::SpanContext;
-use helve::{ApprovalId, BoxFuture, Caller, Pending};
+use helve::{ApprovalId, BoxFuture, Caller, Pending, Tool};
 use helve_net::Url;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -49,9 +49,9 @@ pub trait Backend: Send + Sync + 'static {
     /// Runs a tool.
     fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer>;
 
-    /// Whether a tool can run as a task. None where there is no such tool: then [`Backend::call_tool`] is
-    /// asked all the same, and says so.
-    fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport>;
+    /// The tool of this name. None where there is none: then [`Backend::call_tool`] is asked all the same, and says
+    /// so.
+    fn find_tool(&self, name: &str) -> Option<FoundTool>;
 
     /// Waits for a tool that is not there yet. None where it is not expected.
     fn expected(self: Arc<Self>, tool: &str, visitor: &Visitor) -> Option<BoxFuture<'static, ()>> {
@@ -165,6 +165,36 @@ pub struct ToolCall {
     pub name: String,
     /// The arguments, each key once.
     pub arguments: Value,
+    /// What the name leads to. None where nobody has looked just now: then [`Backend::call_tool`] does.
+    pub found: Option<FoundTool>,
+}
+
+/// A tool, looked up for one call.
+///
+/// A call carries it to the end, so that its name is looked up once and every step speaks of the same tool. After a
+/// wait for a server or a person it is looked up again: meanwhile the tool may have been replaced, or taken away
+/// because its server changed it.
+#[derive(Clone)]
+pub struct FoundTool {
+    /// The tool.
+    pub tool: Tool,
+    /// Whether it can run as a task.
+    pub task_support: TaskSupport,
+}
+
+impl FoundTool {
+    /// Whether a look-up of this name would have found it.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.tool.name().as_str() == name
+            || self.tool.provider_name() == name
+            || self.tool.definition().aliases.iter().any(|alias| alias == name)
+    }
+}
+
+impl std::fmt::Debug for FoundTool {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("FoundTool").field("name", self.tool.name()).finish_non_exhaustive()
+    }
 }
 
 /// How a call ended.

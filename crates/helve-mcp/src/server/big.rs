@@ -80,7 +80,7 @@ pub(super) async fn unpack(
                 None | Some(Value::Null) => arguments(None)?,
                 Some(inner) => inner,
             };
-            *call = ToolCall { name, arguments: inner };
+            *call = ToolCall { found: backend.find_tool(&name), name, arguments: inner };
             Ok(Some(Unpacked::Call))
         }
     }

@@ -11,7 +11,9 @@ use serde_json::{Map, Value, json};
 
 use super::answer::nothing;
 use super::asker::{Asker, How};
-use super::backend::{Capabilities, Incoming, Kind, TaskSupport, ToolAnswer, ToolCall, no_resource};
+use super::backend::{
+    Capabilities, FoundTool, Incoming, Kind, TaskSupport, ToolAnswer, ToolCall, Visitor, no_resource,
+};
 use super::level::Level;
 use super::peer::{TASKS_EXTENSION, required_capability};
 use super::questions::Questions;
@@ -185,27 +187,43 @@ async fn list(session: &Arc<Session>, asked: Asked<'_>, kind: Kind) -> Result<Ar
     pages::page(&entries, kind, cursor, shared.options.page_items, &shared.seal, asked.peer.era)
 }
 
-async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
-    let shared = &session.shared;
-    let mut call = ToolCall { name: name(&asked)?, arguments: arguments(asked.params.arguments)? };
-    let visitor = asked.visitor(session);
-    let mut support = shared.backend.task_support(&call.name, &visitor);
-    if support.is_none()
-        && let Some(expected) = Arc::clone(&shared.backend).expected(&call.name, &visitor)
-    {
-        expected.await;
-        support = shared.backend.task_support(&call.name, &visitor);
+/// Finds the tool of a call, once: what it finds goes on with the call. An answer instead, where the call was one to
+/// the tools that find others.
+async fn find_tool(
+    session: &Arc<Session>,
+    visitor: &Visitor,
+    known: Option<FoundTool>,
+    call: &mut ToolCall,
+) -> Result<Option<Arc<RawValue>>, RpcError> {
+    let backend = &session.shared.backend;
+    call.found = known.filter(|found| found.has_name(&call.name)).or_else(|| backend.find_tool(&call.name));
+    if call.found.is_some() {
+        return Ok(None);
     }
-    if support.is_none()
-        && let Some(unpacked) = big::unpack(session, &visitor, &mut call).await?
-    {
-        match unpacked {
-            big::Unpacked::Answer(answer) => return Ok(answer),
-            big::Unpacked::Call => support = shared.backend.task_support(&call.name, &visitor),
-        }
+    if let Some(expected) = Arc::clone(backend).expected(&call.name, visitor) {
+        expected.await;
+        // Its server may have brought it.
+        call.found = backend.find_tool(&call.name);
+    }
+    if call.found.is_some() {
+        return Ok(None);
+    }
+    Ok(match big::unpack(session, visitor, call).await? {
+        Some(big::Unpacked::Answer(answer)) => Some(answer),
+        Some(big::Unpacked::Call) | None => None,
+    })
+}
+
+async fn call_tool(session: &Arc<Session>, mut asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+    let shared = &session.shared;
+    let mut call =
+        ToolCall { name: name(&asked)?, arguments: arguments(asked.params.arguments)?, found: None };
+    let known = asked.found.take();
+    if let Some(answer) = find_tool(session, &asked.visitor(session), known, &mut call).await? {
+        return Ok(answer);
     }
     // One that is not there is called all the same: whoever runs the call refuses it, and records that.
-    let support = support.unwrap_or(TaskSupport::Forbidden);
+    let support = call.found.as_ref().map_or(TaskSupport::Forbidden, |found| found.task_support);
     if support == TaskSupport::Required
         && asked.peer.era == Era::Stateless
         && !asked.peer.knows_tasks_extension()
@@ -219,8 +237,9 @@ async fn call_tool(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawVa
         let (asker, incoming) = (Arc::clone(&asker), incoming.clone());
         let wait = shared.options.approval_wait;
         let decided_at = incoming.decided_at.clone();
-        // Kept only where it may be made again: arguments can be large.
-        let again = incoming.page.is_some().then(|| call.clone());
+        // Kept only where it may be made again: arguments can be large. Without the tool: by then a person has taken
+        // their time, and what they approved must be what is there.
+        let again = incoming.page.is_some().then(|| ToolCall { found: None, ..call.clone() });
         boxed(|| async move {
             let answer = Arc::clone(&backend).call_tool(call, incoming.clone()).await?;
             let answer = match (answer, again) {

@@ -65,8 +65,8 @@ use serde_json::{Value, json};
 pub use answer::Answer;
 pub(crate) use approve::HowToApprove;
 pub use backend::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
-    Visitor, no_resource,
+    Backend, Capabilities, Change, Definitions, FoundTool, Incoming, Kind, Reply, TaskSupport, ToolAnswer,
+    ToolCall, Visitor, no_resource,
 };
 pub(crate) use dispatch::arguments;
 pub use link::{Link, Waiting, refusal};

@@ -22,18 +22,18 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 /// What keys of `_meta` begin with that only Helve sets.
 const OWN_META: &str = "helve/";
 
-/// What came of a call, for a client of this era. `find` gives the tool of a name.
-pub(super) fn answer_of(outcome: Outcome, find: impl FnOnce(&str) -> Option<Tool>, era: Era) -> ToolAnswer {
+/// What came of a call of this tool, for a client of this era.
+pub(super) fn answer_of(outcome: Outcome, tool: Option<&Tool>, era: Era) -> ToolAnswer {
     if let Status::Pending(pending) = outcome.status {
         return ToolAnswer::Pending(pending);
     }
-    passed_on(&outcome, era).unwrap_or_else(|| written(outcome, find, era))
+    passed_on(&outcome, era).unwrap_or_else(|| written(outcome, tool, era))
 }
 
 /// An outcome without anything attached.
-fn written(mut outcome: Outcome, find: impl FnOnce(&str) -> Option<Tool>, era: Era) -> ToolAnswer {
+fn written(mut outcome: Outcome, tool: Option<&Tool>, era: Era) -> ToolAnswer {
     if let Status::Done(output) = &mut outcome.status
-        && let Err(error) = clean(output, || find(&outcome.tool))
+        && let Err(error) = clean(output, tool)
     {
         outcome.status = Status::Failed(error);
     }
@@ -65,10 +65,10 @@ fn text_of(outcome: &Outcome) -> String {
 }
 
 /// Takes out of a result what its text does not show either. What is left must still keep the tool's promise.
-fn clean(output: &mut Output, find: impl FnOnce() -> Option<Tool>) -> Result<(), ToolError> {
+fn clean(output: &mut Output, tool: Option<&Tool>) -> Result<(), ToolError> {
     let Cow::Owned(clean) = cleaned(&output.value) else { return Ok(()) };
-    let breaks = |tool: Tool| tool.output().is_some_and(|schema| !schema.accepts(&clean));
-    if !output.is_failure && find().is_some_and(breaks) {
+    let breaks = |tool: &Tool| tool.output().is_some_and(|schema| !schema.accepts(&clean));
+    if !output.is_failure && tool.is_some_and(breaks) {
         return Err(ToolError::new(
             ErrorCode::OutputInvalid,
             "the result holds hidden characters, and does not fit the tool's output schema without them",
@@ -229,7 +229,7 @@ mod tests {
     }
 
     fn told(outcome: Outcome, era: Era) -> Value {
-        match answer_of(outcome, |_| None, era) {
+        match answer_of(outcome, None, era) {
             ToolAnswer::Done { result, is_error } => {
                 let result: Value = serde_json::from_str(result.get()).unwrap();
                 assert_eq!(result["isError"].as_bool().unwrap_or_default(), is_error, "{result}");

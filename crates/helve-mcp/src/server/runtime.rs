@@ -13,15 +13,15 @@ use helve::ports::JournalError;
 use helve::registry::Snapshot;
 use helve::{
     Access, ApprovalId, ApprovalState, BoxFuture, Call, Caller, Delivery, ErrorCode, Outcome, Pending,
-    Registered, Runtime, boxed,
+    Registered, Runtime, Tool, boxed,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::time::Instant;
 
 use super::backend::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, Reply, TaskSupport, ToolAnswer, ToolCall,
-    Visitor,
+    Backend, Capabilities, Change, Definitions, FoundTool, Incoming, Kind, Reply, TaskSupport, ToolAnswer,
+    ToolCall, Visitor,
 };
 use super::result::{answer_of, listed};
 use crate::era::Era;
@@ -85,8 +85,9 @@ impl RuntimeBackend {
     }
 
     /// Runs a call through the pipeline.
-    pub async fn call(&self, call: ToolCall, incoming: Incoming) -> Outcome {
+    async fn call(&self, call: ToolCall, incoming: Incoming) -> Outcome {
         let client = Arc::clone(&incoming.client);
+        let found = call.found;
         let mut call = Call::new(call.name, call.arguments)
             .by(incoming.visitor.caller)
             .cancellation(incoming.cancellation)
@@ -97,7 +98,11 @@ impl RuntimeBackend {
             call = call.wait_for_approval(incoming.patience);
         }
         call.trace_parent = incoming.trace_parent;
-        let outcome = self.runtime.call(call).await;
+        let outcome = match found {
+            Some(found) => self.runtime.call_found(found.tool, call).await,
+            // The pipeline refuses it, and records that.
+            None => self.runtime.call(call).await,
+        };
         // The result is for the model; what is for the user alone goes where clients show it to them.
         for message in &outcome.messages {
             client.log(&raw(&json!({ "level": "notice", "logger": "helve", "data": message })));
@@ -113,10 +118,6 @@ impl RuntimeBackend {
             Some(near) => format!("Unknown tool: {shown}; did you mean `{near}`?"),
             None => format!("Unknown tool: {shown}"),
         })
-    }
-
-    fn answer(&self, outcome: Outcome, era: Era) -> ToolAnswer {
-        answer_of(outcome, |name| Some(self.runtime.registry().get(name)?.tool.clone()), era)
     }
 
     fn exported(&self) -> Arc<Exported> {
@@ -208,15 +209,17 @@ impl Backend for RuntimeBackend {
         })
     }
 
-    fn call_tool(self: Arc<Self>, call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
+    fn call_tool(self: Arc<Self>, mut call: ToolCall, incoming: Incoming) -> Reply<ToolAnswer> {
         boxed(|| async move {
             let (name, caller) = (call.name.clone(), Arc::clone(&incoming.visitor.caller));
             let era = incoming.visitor.peer.era;
+            call.found = call.found.or_else(|| self.find_tool(&name));
+            let tool = call.found.as_ref().map(|found| found.tool.clone());
             let outcome = self.call(call, incoming).await;
             match outcome.error().map(|error| error.code()) {
                 // A tool that the caller may not use is not there for it; the journal knows better.
                 Some(ErrorCode::ToolNotFound | ErrorCode::NotAuthorized) => Err(self.unknown(&name, &caller)),
-                Some(_) | None => Ok(self.answer(outcome, era)),
+                Some(_) | None => Ok(answer_of(outcome, tool.as_ref(), era)),
             }
         })
     }
@@ -265,30 +268,18 @@ impl Backend for RuntimeBackend {
                 // Somebody else, such as `helve up` itself, may have taken the run up just now.
                 let is_busy = outcome.error().is_some_and(|error| error.code() == ErrorCode::OutcomeUnknown);
                 if !is_busy || Instant::now() >= until {
-                    return Ok(self.answer(outcome, incoming.visitor.peer.era));
+                    let found = self.find_tool(&outcome.tool);
+                    let tool = found.as_ref().map(|found| &found.tool);
+                    return Ok(answer_of(outcome, tool, incoming.visitor.peer.era));
                 }
                 tokio::time::sleep(TAKEN_UP_PAUSE).await;
             }
         })
     }
 
-    fn task_support(&self, tool: &str, _visitor: &Visitor) -> Option<TaskSupport> {
-        let registered = self.runtime.registry().get(tool)?;
-        let Some(definition) = registered.tool.handler().mcp_definition() else {
-            return Some(TaskSupport::Optional);
-        };
-        // Few speak of tasks, and reading each definition with every call would cost.
-        if !definition.get().contains("taskSupport") {
-            return Some(TaskSupport::Forbidden);
-        }
-        let execution = Fields::read(Some(&definition)).ok()?.remove("execution");
-        let support =
-            execution.and_then(|execution| Fields::read(Some(&execution)).ok()?.text("taskSupport"));
-        Some(match support.as_deref() {
-            Some("required") => TaskSupport::Required,
-            Some("optional") => TaskSupport::Optional,
-            _ => TaskSupport::Forbidden,
-        })
+    fn find_tool(&self, name: &str) -> Option<FoundTool> {
+        let tool = self.runtime.registry().get(name)?.tool;
+        Some(FoundTool { task_support: task_support(&tool), tool })
     }
 
     fn header_schema(&self, tool: &str, _visitor: &Visitor) -> Option<Arc<Value>> {
@@ -315,6 +306,23 @@ impl Backend for RuntimeBackend {
             }
         })
         .boxed()
+    }
+}
+
+/// Whether a tool can run as a task: ours can, and tools of servers as these say.
+fn task_support(tool: &Tool) -> TaskSupport {
+    let Some(definition) = tool.handler().mcp_definition() else { return TaskSupport::Optional };
+    // Few speak of tasks, and reading each definition with every call would cost.
+    if !definition.get().contains("taskSupport") {
+        return TaskSupport::Forbidden;
+    }
+    let fields = |raw: &RawValue| Fields::read(Some(raw)).ok();
+    let execution = fields(&definition).and_then(|mut definition| definition.remove("execution"));
+    let support = execution.and_then(|execution| fields(&execution)?.text("taskSupport"));
+    match support.as_deref() {
+        Some("required") => TaskSupport::Required,
+        Some("optional") => TaskSupport::Optional,
+        _ => TaskSupport::Forbidden,
     }
 }
 

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::answer::Answer;
 use super::asker::Pending;
-use super::backend::{Change, Visitor};
+use super::backend::{Change, FoundTool, Visitor};
 use super::level::Level;
 use super::outlet::{Nowhere, Outlet, deliver};
 use super::peer::{Meta, Params, Peer};
@@ -54,12 +54,14 @@ pub struct Route {
     /// On whose behalf, where the transport checks a secret with each request and this one's may do more or
     /// less than that which began the session. Left out: whoever began it.
     pub caller: Option<Arc<Caller>>,
+    /// The tool that the request calls, where the transport has looked it up just now.
+    pub found: Option<FoundTool>,
 }
 
 impl Route {
     /// A route over a connection that says nothing of its own.
     pub fn over(outlet: Arc<dyn Outlet>) -> Self {
-        Self { outlet, era: None, groups: Vec::new(), trace_parent: None, caller: None }
+        Self { outlet, era: None, groups: Vec::new(), trace_parent: None, caller: None, found: None }
     }
 }
 
@@ -74,6 +76,7 @@ pub(super) struct Asked<'a> {
     pub(super) caller: Arc<Caller>,
     pub(super) outlet: Arc<dyn Outlet>,
     pub(super) groups: Vec<String>,
+    pub(super) found: Option<FoundTool>,
     pub(super) trace_parent: Option<SpanContext>,
     pub(super) id: &'a Id,
     pub(super) cancellation: CancellationToken,
@@ -181,6 +184,7 @@ impl Session {
             caller: route.caller.unwrap_or_else(|| Arc::clone(&self.caller)),
             outlet: route.outlet,
             groups: route.groups,
+            found: route.found,
             trace_parent,
             id,
             cancellation: cancellation.clone(),

@@ -68,7 +68,9 @@ async fn connecting_takes_as_long_and_is_tried_as_often_as_the_configuration_say
     let setup = Setup::with("silent", config).await;
     let status = setup.status("silent");
     assert_eq!(status.state, ServerState::Failed);
-    assert!(status.reason.is_some_and(|reason| reason.contains("within 1.0 s")));
+    let reason = status.reason.unwrap();
+    assert!(reason.contains("within 1.0 s"), "{reason}");
+    assert!(reason.contains("`connect_timeout_s` in `[mcp.servers.silent]`"), "the key that helps: {reason}");
     let started = std::fs::read_to_string(starts.path()).unwrap().lines().count();
     assert_eq!(started, 3, "once, and twice again");
     setup.servers.close().await;

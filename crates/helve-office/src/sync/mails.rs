@@ -103,23 +103,31 @@ async fn pull(
     let mut state = row.state.clone();
     let mut taken = 0;
     let role = FolderRole::ALL.into_iter().find(|role| row.told.role.as_deref() == Some(role.as_str()));
+    let mut changes = store.changes(&row.told.href, state.as_deref()).await?;
     for _ in 0..PAGES_MAX {
-        let changes = store.changes(&row.told.href, state.as_deref()).await?;
         let (more, total, next) = (changes.more, changes.total, changes.state.clone());
-        let page = read(changes, role).await?;
-        let changed = db.change_mails(row.id, page).await.map_err(broken)?;
+        let is_stuck = more && state.as_deref() == Some(&next);
+        // The next page is on its way while this one is read and written.
+        let write = async { db.change_mails(row.id, read(changes, role).await?).await.map_err(broken) };
+        let fetch = async {
+            match more && !is_stuck {
+                true => Some(store.changes(&row.told.href, Some(&next)).await),
+                false => None,
+            }
+        };
+        let (changed, fetched) = tokio::join!(write, fetch);
+        let changed = changed?;
         synced.added += changed.added;
         synced.gone += changed.removed;
         taken += changed.added + changed.known;
         tell(taken, total);
-        if !more {
-            return Ok(());
-        }
-        if state.as_deref() == Some(&next) {
+        if is_stuck {
             return Err(Fault::Nonsense(
                 "the server says that there is more, and never comes to it".to_owned(),
             ));
         }
+        let Some(fetched) = fetched else { return Ok(()) };
+        changes = fetched?;
         state = Some(next);
     }
     Ok(())

@@ -166,7 +166,8 @@ checked! {
 }
 
 impl MailText {
-    const CHARS_MAX: usize = 100_000;
+    /// Longest body, in characters.
+    pub const CHARS_MAX: usize = 100_000;
 
     /// Checks a body. Line ends of every kind become line feeds.
     pub fn new(text: &str) -> Result<Self, Refusal> {

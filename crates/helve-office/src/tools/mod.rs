@@ -6,6 +6,7 @@ use helve::Tool;
 
 use crate::Office;
 
+mod allowed;
 mod calendar;
 mod context;
 mod mail;

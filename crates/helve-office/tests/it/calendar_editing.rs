@@ -1,17 +1,13 @@
 //! `create_calendar_event` and `update_calendar_event`: what is asked, what is written, and what is left alone.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
-use bytes::Bytes;
 use helve::approvals::Decision;
-use helve::{BoxFuture, ErrorCode, Status};
-use helve_office::account::{Collection, Expected, Fault, Object, ObjectChanges, ObjectStore, PutFault};
-use helve_office::availability::{Interval, Part};
-use helve_office::embedded::EmbeddedObjects;
-use helve_office::text::Address;
+use helve::{ErrorCode, Status};
+use helve_office::account::{Expected, ObjectStore};
 use serde_json::{Value, json};
 
+use crate::calendar_odd::{Mishap, failing, odd};
 use crate::calendar_world::{World, account, decider, error, times};
 
 /// A weekly series with lines that we know nothing of.
@@ -460,96 +456,6 @@ async fn ids_of_others_and_made_up_ones_find_nothing() {
     assert_eq!(error(world.runtime.call(call).await).code(), ErrorCode::IntegrationMissing);
 }
 
-/// The embedded store as a server that tells attendees, and fails at a write of the test's choosing.
-struct Odd {
-    inner: EmbeddedObjects,
-    schedules: bool,
-    fails_at: usize,
-    mishap: Mishap,
-    writes: AtomicUsize,
-}
-
-#[derive(Clone, Copy)]
-enum Mishap {
-    /// Nothing is done, and that is known.
-    Down,
-    /// It is done, and nobody is told.
-    AnswerLost,
-    /// It is not done, and nobody is told.
-    RequestLost,
-}
-
-impl ObjectStore for Odd {
-    fn collections(&self) -> BoxFuture<'_, Result<Vec<Collection>, Fault>> {
-        self.inner.collections()
-    }
-
-    fn changes<'a>(
-        &'a self,
-        at: &'a str,
-        since: Option<&'a str>,
-    ) -> BoxFuture<'a, Result<ObjectChanges, Fault>> {
-        self.inner.changes(at, since)
-    }
-
-    fn get<'a>(&'a self, href: &'a str) -> BoxFuture<'a, Result<Object, Fault>> {
-        self.inner.get(href)
-    }
-
-    fn put<'a>(
-        &'a self,
-        href: &'a str,
-        bytes: Bytes,
-        expected: Expected<'a>,
-    ) -> BoxFuture<'a, Result<Option<String>, PutFault>> {
-        if self.writes.fetch_add(1, Ordering::SeqCst) + 1 == self.fails_at {
-            let mishap = self.mishap;
-            let lost = || Fault::Unknown("the answer was lost".to_owned());
-            return Box::pin(async move {
-                Err(PutFault::Fault(match mishap {
-                    Mishap::Down => Fault::Unreachable("the server is down".to_owned()),
-                    Mishap::RequestLost => lost(),
-                    Mishap::AnswerLost => {
-                        self.inner.put(href, bytes, expected).await?;
-                        lost()
-                    }
-                }))
-            });
-        }
-        self.inner.put(href, bytes, expected)
-    }
-
-    fn delete<'a>(&'a self, href: &'a str, version: &'a str) -> BoxFuture<'a, Result<(), PutFault>> {
-        self.inner.delete(href, version)
-    }
-
-    fn new_href(&self, collection: &str, uid: &str) -> String {
-        self.inner.new_href(collection, uid)
-    }
-
-    fn free_busy<'a>(
-        &'a self,
-        _: &'a Address,
-        _: Interval,
-    ) -> BoxFuture<'a, Result<Option<Vec<Part>>, Fault>> {
-        Box::pin(async { Ok(None) })
-    }
-
-    fn schedules(&self) -> bool {
-        self.schedules
-    }
-}
-
-fn odd(world: &World, schedules: bool, fails_at: usize) {
-    failing(world, schedules, fails_at, Mishap::Down);
-}
-
-fn failing(world: &World, schedules: bool, fails_at: usize, mishap: Mishap) {
-    let odd = Odd { inner: world.store.clone(), schedules, fails_at, mishap, writes: AtomicUsize::new(0) };
-    let objects: Arc<dyn ObjectStore> = Arc::new(odd);
-    world.office.set_accounts([Arc::new(account(&objects, None))]);
-}
-
 #[tokio::test]
 async fn all_do_not_follow_one_that_was_moved_by_itself() {
     let world = World::new().await;
@@ -567,14 +473,19 @@ async fn all_do_not_follow_one_that_was_moved_by_itself() {
 #[tokio::test]
 async fn a_change_behind_the_end_of_a_long_text_is_seen_by_who_approves() {
     let world = World::new().await;
-    let long = |end: &str| format!("{}{end}", "a".repeat(20_000));
+    let long = |end: &str| format!("{}{end}", "a".repeat(65_530));
     let lines = format!("DTSTART:20260302T100000Z\nTRANSP:TRANSPARENT\nSUMMARY:{}one", "t".repeat(700));
     world.event("s", &format!("{lines}\nDESCRIPTION:{}", long("one"))).await;
     let id = nth(&world, 0).await["id"].clone();
     let change = json!({ "id": id, "title": format!("{}two", "t".repeat(700)), "description": long("two") });
     let (_, preview) = world.asked("update_calendar_event", change).await;
     assert!(preview.contains("ttone\n") && preview.contains("tttwo\n"), "{preview}");
-    assert_eq!(preview.matches("a… (+15003 characters, sha256 ").count(), 2, "{preview}");
+    assert!(preview.contains("aaone\n") && preview.contains("aatwo"), "all that a call may write is shown");
+    let theirs = format!("DTSTART:20260401T100000Z\nSUMMARY:x\nDESCRIPTION:{}", "a".repeat(70_000));
+    world.event("t", &theirs).await;
+    let id = nth(&world, 1).await["id"].clone();
+    let (_, longer) = world.asked("update_calendar_event", json!({ "id": id, "description": "b" })).await;
+    assert!(longer.contains("a… (+4464 characters, sha256 "), "{longer}");
     assert!(preview.starts_with("Change: this event\nCalendar: Calendar (local)\n\n"), "{preview}");
     let (_, preview) =
         world.asked("create_calendar_event", json!({ "title": "x", "start": "2026-03-02" })).await;

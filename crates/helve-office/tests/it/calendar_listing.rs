@@ -263,3 +263,15 @@ async fn another_principals_account_is_not_there() {
     let call = helve::Call::new("list_calendar_events", json!({ "startDate": "2026-03-02" })).by(eve);
     assert!(world.runtime.call(call).await.is_success());
 }
+
+#[tokio::test]
+async fn what_acts_on_its_reader_is_taken_out_of_descriptions_and_notes() {
+    let world = World::new().await;
+    let hostile = "a\u{202e}b\u{e0041}c\u{200b}d\\n\u{2028}next";
+    world.event("e", &format!("DTSTART:20260302T100000Z\nSUMMARY:x\nDESCRIPTION:{hostile}")).await;
+    world.import(&format!("BEGIN:VTODO\nUID:t\nSUMMARY:y\nDESCRIPTION:{hostile}\nEND:VTODO\n")).await;
+    let events = world.ok("list_calendar_events", json!({ "startDate": "2026-03-02" })).await;
+    assert_eq!(events["events"][0]["description"], "abcd\n\nnext");
+    let tasks = world.ok("list_tasks", json!({})).await;
+    assert_eq!(tasks["tasks"][0]["notes"], "abcd\n\nnext");
+}

@@ -131,6 +131,34 @@ async fn notes_are_found_and_times_bound_what_is() {
 }
 
 #[tokio::test]
+async fn an_event_that_repeats_is_shown_at_its_next_time_else_at_its_last() {
+    let world = world(None).await;
+    let now = Zoned::now().with_time_zone(TimeZone::UTC);
+    let days = |days: i64| now.checked_add(jiff::Span::new().days(days)).unwrap();
+    let stamp = |at: &Zoned| at.strftime("%Y%m%dT%H%M%SZ").to_string();
+    let at = |from: &Zoned, hours: i64| from.checked_add(jiff::Span::new().hours(hours)).unwrap();
+    for (word, start, rule, expected) in [
+        ("quokka", at(&days(-2000), 2), "FREQ=DAILY".to_owned(), at(&now, 2)),
+        ("wombat", at(&now, -2), "FREQ=DAILY".to_owned(), at(&now, -2)),
+        ("numbat", days(-500), "FREQ=DAILY;INTERVAL=900".to_owned(), days(400)),
+        ("dingo", days(-1500), format!("FREQ=DAILY;UNTIL={}", stamp(&at(&days(-1000), 1))), days(-1000)),
+        ("bilby", days(-40), "FREQ=DAILY;COUNT=3".to_owned(), days(-38)),
+    ] {
+        let text = format!(
+            "BEGIN:VCALENDAR\r\nVERSION:2.0\r\nBEGIN:VEVENT\r\nUID:{word}\r\nDTSTAMP:20260101T000000Z\r\n\
+             SUMMARY:{word}\r\nDTSTART:{}\r\nDURATION:PT3H\r\nRRULE:{rule}\r\nEND:VEVENT\r\nEND:VCALENDAR\r\n",
+            stamp(&start)
+        );
+        let imported = import_objects(&world.objects, text.into()).await.unwrap();
+        assert_eq!(imported.events, 1, "{imported:?}");
+        let asked = json!({ "query": word, "entityType": "event", "timeZone": "UTC" });
+        let found = world.results(asked).await;
+        let shown: Zoned = found[0]["when"].as_str().unwrap().parse().unwrap();
+        assert_eq!(shown.timestamp().as_second(), expected.timestamp().as_second(), "{word}: {found:?}");
+    }
+}
+
+#[tokio::test]
 async fn accounts_of_others_and_what_is_in_them_are_not_there() {
     let world = world(Some("ada")).await;
     let ask = |caller: &'static str, tool: &'static str, arguments: Value| {
@@ -207,6 +235,62 @@ fn every_office_tool_has_four_examples_at_least_and_says_when_to_use_it() {
         assert!(definition.facets.is_some(), "{}", tool.name());
         assert!(tool.warnings().is_empty(), "{}: {:?}", tool.name(), tool.warnings());
     }
+}
+
+/// The table of seed 5, and the three tools that users of comparable ones ask for.
+#[test]
+fn each_tool_asks_as_the_seed_says() {
+    use helve::{Category, Facet, Risk};
+    let dir = tempfile::tempdir().unwrap();
+    let db = OfficeDb::open(&dir.path().join("office.db")).unwrap();
+    let tools = office_tools(&Arc::new(Office::new(db, OfficeSettings::default())));
+    for (name, category, risk, asks) in [
+        ("query_context", Category::Query, Risk::Low, false),
+        ("search_emails", Category::Query, Risk::Low, false),
+        ("read_email", Category::Query, Risk::Low, false),
+        ("list_drafts", Category::Query, Risk::Low, false),
+        ("list_accounts", Category::Query, Risk::Low, false),
+        ("list_calendar_events", Category::Query, Risk::Low, false),
+        ("check_availability", Category::Query, Risk::Low, false),
+        ("list_tasks", Category::Query, Risk::Low, false),
+        ("create_task", Category::Create, Risk::Medium, false),
+        ("update_task", Category::Update, Risk::Medium, false),
+        ("draft_email", Category::Draft, Risk::Low, false),
+        ("send_email", Category::External, Risk::High, true),
+        ("create_calendar_event", Category::Create, Risk::Medium, true),
+        ("update_calendar_event", Category::Update, Risk::Medium, true),
+    ] {
+        let tool = tools.iter().find(|tool| tool.name().as_str() == name).unwrap();
+        let definition = tool.definition();
+        let found = (definition.category, definition.risk, definition.requires_approval);
+        assert_eq!(found, (category, risk, asks), "{name}");
+        let facets = definition.facets.as_ref().unwrap();
+        let reads = category == Category::Query;
+        assert_eq!(!facets.contains(&Facet::Mutates), reads, "{name}");
+        assert!(
+            !reads || facets.contains(&Facet::ReadsUntrusted) && facets.contains(&Facet::ReadsPrivate),
+            "{name}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn people_and_accounts_have_a_version_too() {
+    let world = world(None).await;
+    let version = async || {
+        let found = world.results(json!({ "query": "Sarah", "entityType": "person" })).await;
+        assert!(found.iter().all(|one| one["version"].as_str().unwrap().len() == 32), "{found:?}");
+        found[0]["version"].clone()
+    };
+    let before = version().await;
+    assert_eq!(before, version().await);
+    let mail =
+        "From: me@example.org\r\nTo: sarah.chen@acme.example\r\nSubject: x\r\nMessage-ID: <n@x>\r\n\r\nx\r\n";
+    world.mails.append("Sent", mail.into(), Flags::default()).await.unwrap();
+    assert_ne!(before, version().await, "more is known of her");
+    let account = world.ask("list_accounts", json!({})).await["accounts"][0].clone();
+    assert_eq!(account["version"].as_str().unwrap().len(), 32, "{account}");
+    assert_eq!(world.ask("list_accounts", json!({})).await["accounts"][0], account);
 }
 
 #[tokio::test]

@@ -49,6 +49,17 @@ async fn a_new_draft_is_in_drafts_with_everything_it_was_given() {
 }
 
 #[tokio::test]
+async fn what_hides_in_a_quoted_mail_is_not_told_to_a_model() {
+    let world = World::new();
+    world.put("Inbox", &mail(1, "plan", "Ann <ann@example.org>", "a\u{202e}b\u{e0041}\u{200b}c")).await;
+    let id = world.found(json!({ "query": "plan" })).await.remove(0);
+    for draft in [json!({ "reply_to": id, "body": "Yes." }), json!({ "forward": id, "body": "Yes." })] {
+        let answer = world.ok("draft_email", draft).await;
+        assert!(answer["body"].as_str().unwrap().contains("abc\n"), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn replies_and_forwards_thread_and_quote() {
     let world = World::new();
     let original = mail(1, "plan", "Ann <ann@example.org>", "first line\nsecond line")

@@ -201,6 +201,48 @@ async fn conversations_are_found_whatever_order_their_mails_come_in() {
 }
 
 #[tokio::test]
+async fn a_conversation_that_a_page_has_shown_does_not_come_again() {
+    let world = World::new();
+    world.put("Inbox", &mail(1, "plan", "Ann <ann@example.org>", "old")).await;
+    world.put("Inbox", &mail(2, "another plan", "Eve <eve@example.org>", "other")).await;
+    world
+        .put("Inbox", &in_reply_to(&mail(3, "Re: plan", "Cy <cy@example.org>", "new"), "<1@example.net>"))
+        .await;
+    for limit in [1, 2] {
+        let mut asked = json!({ "query": "plan", "group_by_thread": true, "limit": limit });
+        let mut found = Vec::new();
+        loop {
+            let page = world.ok("search_emails", asked.clone()).await;
+            found.extend(texts(&page["emails"], "preview"));
+            asked["cursor"] = page["next_cursor"].clone();
+            if asked["cursor"].is_null() {
+                break;
+            }
+        }
+        assert_eq!(found, ["new", "other"], "{limit} a page");
+    }
+}
+
+#[tokio::test]
+async fn the_newest_mail_of_an_address_is_what_that_address_wrote() {
+    let world = World::new();
+    world.put("Inbox", &mail(1, "first", "Ann <ANN@example.org>", "x")).await;
+    world.put("Inbox", &mail(2, "second", "Ann <Ann@Example.org>", "x")).await;
+    world.put("Inbox", &mail(3, "about", "\"ann@example.org\" <eve@example.org>", "ann@example.org")).await;
+    world.put("Archive", &mail(4, "away", "Ann <ann@example.org>", "x")).await;
+    let db = world.office.db();
+    let rows = db.collections(Some("local")).await.unwrap();
+    let inbox = rows.iter().find(|row| row.told.name == "Inbox").unwrap().id;
+    let newest = async |folders: Vec<i64>, address: &str| {
+        db.newest_mail_from(folders, address).await.unwrap().map(|mail| mail.subject)
+    };
+    assert_eq!(newest(vec![inbox], "ann@example.org").await.as_deref(), Some("second"));
+    let all = rows.iter().map(|row| row.id).collect();
+    assert_eq!(newest(all, "ann@example.org").await.as_deref(), Some("away"));
+    assert_eq!(newest(vec![inbox], "me@example.org").await, None, "whom it went to did not write it");
+}
+
+#[tokio::test]
 async fn a_reply_without_ids_threads_only_where_its_people_fit() {
     let world = World::new();
     let to_ann = |number, subject: &str, from: &str| {

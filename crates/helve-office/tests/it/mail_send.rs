@@ -170,17 +170,20 @@ async fn a_key_of_a_refused_mail_sends_no_other_mail() {
 }
 
 #[tokio::test]
-async fn a_mail_that_cannot_be_shown_whole_is_refused() {
+async fn the_longest_mail_is_shown_whole_and_goes_out() {
     let (world, server) = World::connected().await;
     let mut long = letter();
     long["body"] = json!("+ a line\n".repeat(3_000));
     let (preview, outcome) = world.send(long.clone()).await;
     assert!(outcome.is_success(), "{outcome:?}");
     assert!(preview.ends_with("\n + a line\n") && !preview.contains("\n+"));
-    long["html"] = json!("<p>b</p>\n".repeat(4_000));
-    let (_, message) = world.fails("send_email", long).await;
-    assert!(message.contains("attach it as a file"), "{message}");
-    assert_eq!(server.handed(), 1);
+    // A hundred thousand characters of four bytes, twice.
+    long["body"] = json!(format!("{}END", "🙂".repeat(99_997)));
+    long["html"] = json!(format!("{}</p>", "🙂".repeat(99_996)));
+    let (preview, outcome) = world.send(long).await;
+    assert!(outcome.is_success(), "{:?}", outcome.status);
+    assert!(preview.contains("🙂END\n") && preview.ends_with("🙂</p>"), "{}", preview.len());
+    assert_eq!(server.handed(), 2);
 }
 
 #[tokio::test]
@@ -338,7 +341,7 @@ async fn limits_and_missing_parts_are_told_before_anybody_is_asked() {
         world.send(json!({ "to": "test@example.com", "subject": "Test", "body": "Hello" })).await;
     assert!(outcome.is_success(), "the seed's own call: {outcome:?}");
     let longest =
-        json!({ "to": ["ada@example.org"], "subject": "é".repeat(998), "body": "x".repeat(59_000) });
+        json!({ "to": ["ada@example.org"], "subject": "é".repeat(998), "body": "x".repeat(100_000) });
     assert!(world.send(longest).await.1.is_success());
 }
 

@@ -13,13 +13,15 @@ const LOOKS_MAX: usize = 20_000;
 const DECLARED_BYTES_MAX: usize = 4_000;
 const ROUNDS_MAX: usize = 4;
 
-/// Corrects `sent` where the errors say how, or makes fresh arguments. `None` where neither fits.
-pub fn corrected(schema: &Schema, sent: &Value, redactor: &Redactor) -> Option<Value> {
+/// Corrects `sent` where the errors say how, or makes fresh arguments. `None` where neither fits. `known` are arguments
+/// that are right: what stands there is taken before anything is made up, because a schema knows what is text, and not
+/// which text works.
+pub fn corrected(schema: &Schema, sent: &Value, known: &[&Value], redactor: &Redactor) -> Option<Value> {
     let mut candidate = redactor.redact(Some(schema), sent).into_owned();
     if !candidate.is_object() {
         candidate = json!({});
     }
-    let sampler = Sampler { document: schema.document(), budget: Budget::new(LOOKS_MAX) };
+    let sampler = Sampler { document: schema.document(), known, budget: Budget::new(LOOKS_MAX) };
     for _ in 0..ROUNDS_MAX {
         if schema.accepts(&candidate) {
             return Some(candidate);
@@ -35,7 +37,9 @@ pub fn corrected(schema: &Schema, sent: &Value, redactor: &Redactor) -> Option<V
     if schema.accepts(&candidate) {
         return Some(candidate);
     }
-    let fresh = sampler.sample(schema.json(), DEPTH_MAX)?;
+    let of_author =
+        known.iter().find(|known| schema.accepts(known)).and_then(|known| sampler.declared(known));
+    let fresh = of_author.or_else(|| sampler.sample(schema.json(), DEPTH_MAX))?;
     schema.accepts(&fresh).then_some(fresh)
 }
 
@@ -60,6 +64,7 @@ fn set(value: &mut Value, path: &str, replacement: Option<Value>) {
 
 struct Sampler<'a> {
     document: &'a Document,
+    known: &'a [&'a Value],
     budget: Budget,
 }
 
@@ -88,6 +93,11 @@ impl<'a> Sampler<'a> {
 
     /// What could stand at `path`.
     fn at(&self, path: &str) -> Option<Value> {
+        let known = self.known.iter().find_map(|known| self.declared(known.pointer(path)?));
+        known.or_else(|| self.made_up(path))
+    }
+
+    fn made_up(&self, path: &str) -> Option<Value> {
         at_path(self.document, path).here.first().and_then(|schema| self.sample(schema, DEPTH_MAX))
     }
 
@@ -208,7 +218,7 @@ mod tests {
             "limit": { "type": "integer", "minimum": 1, "maximum": 50 }, "note": { "type": "string" } } }))
         .unwrap();
         let sent = json!({ "limit": 900, "note": "keep me", "bogus": 1, "to": [7] });
-        let example = corrected(&schema, &sent, &Redactor::default()).unwrap();
+        let example = corrected(&schema, &sent, &[], &Redactor::default()).unwrap();
         assert_eq!(
             example,
             json!({ "startDate": "2026-01-31", "to": ["name@example.com"], "limit": 50, "note": "keep me" })
@@ -220,8 +230,30 @@ mod tests {
         let schema = Schema::compile(json!({ "type": "object", "required": ["n"], "properties": {
             "n": { "type": "integer" }, "password": { "type": "string" } } }))
         .unwrap();
-        let example = corrected(&schema, &json!({ "password": "hunter2" }), &Redactor::default()).unwrap();
+        let example =
+            corrected(&schema, &json!({ "password": "hunter2" }), &[], &Redactor::default()).unwrap();
         assert_eq!(example, json!({ "n": 1, "password": "[redacted]" }));
+    }
+
+    #[test]
+    fn what_is_known_to_be_right_comes_before_what_is_made_up() {
+        let schema = Schema::compile(
+            json!({ "type": "object", "additionalProperties": false, "required": ["expression"],
+            "properties": { "expression": { "type": "string" }, "digits": { "type": "integer" } } }),
+        )
+        .unwrap();
+        let known = json!({ "expression": "2 * 3" });
+        let example =
+            |sent: Value, known: &[&Value]| corrected(&schema, &sent, known, &Redactor::default()).unwrap();
+        assert_eq!(example(json!({}), &[]), json!({ "expression": "text" }));
+        assert_eq!(example(json!({}), &[&known]), known);
+        assert_eq!(
+            example(json!({ "formula": 1, "digits": 7 }), &[&known]),
+            json!({ "expression": "2 * 3", "digits": 7 })
+        );
+        assert_eq!(example(json!({ "expression": {} }), &[&known]), known);
+        let wrong = json!({ "expression": 7 });
+        assert_eq!(example(json!({}), &[&wrong, &known]), known, "what does not fit is not shown");
     }
 
     #[test]
@@ -229,6 +261,6 @@ mod tests {
         let schema = Schema::compile(json!({ "type": "object", "required": ["code"], "properties": {
             "code": { "type": "string", "pattern": "^[A-Z]{3}-[0-9]{9}$" } } }))
         .unwrap();
-        assert_eq!(corrected(&schema, &json!({}), &Redactor::default()), None);
+        assert_eq!(corrected(&schema, &json!({}), &[], &Redactor::default()), None);
     }
 }

@@ -14,8 +14,8 @@ use serde_json::Value;
 
 use super::calls::{NAME_CHARS_MAX, WAIT_MAX, check_names, in_session};
 use super::extract::{Calling, Json, Traced};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Pass;
 
 /// Most messages at work at a time, of all callers and of each. A message is at work until its calls have ended,
@@ -122,7 +122,7 @@ struct WaitingCall {
 }
 
 pub(super) async fn answer(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Calling(caller): Calling,
     Extension(pass): Extension<Pass>,
     Traced(parent): Traced,
@@ -140,7 +140,7 @@ pub(super) async fn answer(
     options.repeats = Repeats::Once { turn: request.idempotency_key };
     options.approval_wait = request.wait_ms.map(|wait| Duration::from_millis(wait).min(WAIT_MAX));
     options.trace_parent = parent;
-    let api = app.api()?;
+    let api = server.api()?;
     let runtime = api.runtime.clone();
     let seat = api.answering.take(&caller).ok_or_else(|| {
         Problem::busy(format!(
@@ -149,14 +149,14 @@ pub(super) async fn answer(
         .suggest("post this one again once one of them has been answered")
     })?;
     let message = request.message;
-    let app = Arc::clone(&app);
+    let server = Arc::clone(&server);
     // To its end, also where the loop breaks off: it posts the message again and hears how each call went. But
     // not beyond the key that it came with: nothing more begins, and what runs is cancelled.
     let answering = async move {
         let _seat = seat;
         tokio::select! {
             biased;
-            () = app.guard.ended(&pass) => None,
+            () = server.guard.ended(&pass) => None,
             answered = runtime.answer_with(format, &message, caller, options) => Some(answered),
         }
     };

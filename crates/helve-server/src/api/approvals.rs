@@ -12,8 +12,8 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::extract::{Calling, Decides, Guest, Id, Json, Params};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::{Deciding, Visitor};
 
 const PAGE_MAX: usize = 1_000;
@@ -39,11 +39,11 @@ pub(super) struct ApprovalParams {
 }
 
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Params(params): Params<ApprovalParams>,
 ) -> Result<Json<Vec<Approval>>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let mut query = ApprovalQuery::default();
     query.state = params.state;
     query.tool = params.tool;
@@ -55,22 +55,22 @@ pub(super) async fn list(
 }
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(id): Id<ApprovalId>,
 ) -> Result<Json<Approval>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let found = runtime.approvals().get(id).await?;
     let found = found.filter(|approval| visitor.sees(approval.caller.principal.as_deref(), runtime));
     found.map(Json).ok_or_else(Problem::not_found)
 }
 
 pub(super) async fn withdraw(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Calling(caller): Calling,
     Id(id): Id<ApprovalId>,
 ) -> Result<Json<Approval>, Problem> {
-    Ok(Json(app.api()?.runtime.approvals().withdraw(id, &caller).await?))
+    Ok(Json(server.api()?.runtime.approvals().withdraw(id, &caller).await?))
 }
 
 /// A decision.
@@ -127,12 +127,12 @@ impl DecisionRequest {
 }
 
 pub(super) async fn decide(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Decides(deciding): Decides,
     Id(id): Id<ApprovalId>,
     Json(request): Json<DecisionRequest>,
 ) -> Result<Json<Approval>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     may_approve(&deciding, runtime)?;
     let decision = request.resolve()?;
     may_remember(&deciding, &decision)?;
@@ -140,10 +140,10 @@ pub(super) async fn decide(
 }
 
 pub(super) async fn rules(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
 ) -> Result<Json<Vec<Rule>>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let mut rules = runtime.approvals().rules(RULES_MAX).await?;
     let sees_all = visitor.may(Action::Inspect, runtime);
     rules.retain(|rule| sees_all || visitor.owns(rule.principal.as_deref()));
@@ -151,11 +151,11 @@ pub(super) async fn rules(
 }
 
 pub(super) async fn revoke_rule(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Decides(deciding): Decides,
     Id(id): Id<RuleId>,
 ) -> Result<Json<Rule>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     may_approve(&deciding, runtime)?;
     let revoked = runtime.approvals().revoke(id, &deciding.decider).await?;
     revoked.map(Json).ok_or_else(Problem::not_found)

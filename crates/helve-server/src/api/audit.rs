@@ -9,30 +9,30 @@ use helve::{Action, CallId};
 use super::Api;
 use super::extract::{Guest, Id, Json, Params};
 use super::reply::Paged;
-use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::{Record, RecordError, RecordQuery, Recorded};
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
 const PAGE_MAX: usize = 1_000;
 const PAGE: usize = 50;
 
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     uri: Uri,
     Params(query): Params<RecordQuery>,
 ) -> Result<Paged<Recorded>, Problem> {
-    let Found { records, next } = records(app.api()?, &visitor, query).await?;
+    let Found { records, next } = records(server.api()?, &visitor, query).await?;
     Ok(Paged::new(records.into_iter().map(Recorded::from).collect(), &uri, next))
 }
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
 ) -> Result<Json<Recorded>, Problem> {
-    Ok(Json(own_record(app.api()?, &visitor, id).await?.into()))
+    Ok(Json(own_record(server.api()?, &visitor, id).await?.into()))
 }
 
 /// What is recorded of a call, for whoever may see it. Another's is looked up just the same, and is

@@ -18,9 +18,9 @@ use super::audit::own_record;
 use super::extract::{Calling, Guest, Id, Json, Traced};
 use super::reply::{Called, Soon};
 use super::signature::{Gives, Operation};
-use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::Recorded;
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
 /// Longest session, loop or key.
@@ -72,7 +72,7 @@ struct AdviceRequest {
 }
 
 pub(super) async fn call(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Calling(caller): Calling,
     Traced(parent): Traced,
     Json(request): Json<CallRequest>,
@@ -80,7 +80,7 @@ pub(super) async fn call(
     let mut call = request.resolve(&caller)?;
     call.trace_parent = parent;
     // On the heap: what a call needs on its way is large.
-    Ok(Called(Box::pin(app.api()?.runtime.call(call)).await))
+    Ok(Called(Box::pin(server.api()?.runtime.call(call)).await))
 }
 
 impl CallRequest {
@@ -238,11 +238,11 @@ impl From<Standing> for Became {
 
 /// What became of a call, for the one who made it. Looking runs nothing: [`run`] does.
 pub(super) async fn outcome(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(id): Id<CallRef>,
 ) -> Result<Became, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     match (id, &visitor) {
         (CallRef::Approval(id), Visitor::Caller(caller)) => {
             Ok(Box::pin(api.runtime.standing_of(id, caller)).await?.into())
@@ -254,9 +254,9 @@ pub(super) async fn outcome(
 
 /// Runs a call that a person has approved, once, and answers how it ended.
 pub(super) async fn run(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Calling(caller): Calling,
     Id(id): Id<ApprovalId>,
 ) -> Result<Called, Problem> {
-    Ok(Called(Box::pin(app.api()?.runtime.outcome_of(id, &caller)).await?))
+    Ok(Called(Box::pin(server.api()?.runtime.outcome_of(id, &caller)).await?))
 }

@@ -11,8 +11,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::extract::{Guest, Json, Params};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 
 /// From when on costs are added up, where the query does not say.
 const SINCE: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -44,11 +44,11 @@ pub(super) struct Costs {
 }
 
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Params(query): Params<CostQuery>,
 ) -> Result<Json<Costs>, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     let CostQuery { by, tool, principal, session, since } = query;
     let since = since_when(since.as_deref(), Timestamp::now())?;
     let principal = visitor.whose(principal, &api.runtime)?;

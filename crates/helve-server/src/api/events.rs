@@ -18,9 +18,9 @@ use serde::Serialize;
 
 use super::extract::Guest;
 use super::signature::{Content, Gives, Operation, shape};
-use crate::mcp::App;
 use crate::problem::Problem;
 use crate::sse;
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
 /// Events without an end, each named as its `type` says.
@@ -45,9 +45,12 @@ impl Gives for Events {
     }
 }
 
-pub(super) async fn stream(State(app): State<Arc<App>>, Guest(visitor): Guest) -> Result<Events, Problem> {
-    let events = app.api()?.runtime.subscribe();
-    let listener = Listener { app, events, visitor };
+pub(super) async fn stream(
+    State(server): State<Arc<ServerState>>,
+    Guest(visitor): Guest,
+) -> Result<Events, Problem> {
+    let events = server.api()?.runtime.subscribe();
+    let listener = Listener { server, events, visitor };
     let first = Some("retry: 2000\n\n".to_owned());
     let body = stream::unfold((first, listener), |(first, mut listener)| async move {
         let text = match first {
@@ -60,7 +63,7 @@ pub(super) async fn stream(State(app): State<Arc<App>>, Guest(visitor): Guest) -
 }
 
 struct Listener {
-    app: Arc<App>,
+    server: Arc<ServerState>,
     events: Subscription,
     visitor: Visitor,
 }
@@ -68,15 +71,15 @@ struct Listener {
 impl Listener {
     /// The next event that this visitor may see, or a sign of life. None: it is over.
     async fn next(&mut self) -> Option<String> {
-        let until = tokio::time::Instant::now() + self.app.config.keep_alive;
-        if self.app.closing.is_cancelled() {
+        let until = tokio::time::Instant::now() + self.server.config.keep_alive;
+        if self.server.closing.is_cancelled() {
             return None;
         }
         loop {
             let heard = tokio::select! {
                 biased;
                 heard = tokio::time::timeout_at(until, self.events.next()) => heard,
-                () = self.app.closing.cancelled() => {
+                () = self.server.closing.cancelled() => {
                     return Some("event: stopping\ndata: {\"reason\":\"stopping\"}\n\n".to_owned());
                 }
             };
@@ -97,7 +100,7 @@ impl Listener {
     }
 
     fn sees(&self, event: &Event) -> bool {
-        let Some(api) = &self.app.api else { return false };
+        let Some(api) = &self.server.api else { return false };
         let may_know = |tool: &ToolName| match (&self.visitor, api.runtime.registry().get(tool.as_str())) {
             (Visitor::Caller(caller), Some(found)) => api.runtime.may_see(caller, &found.tool),
             (Visitor::Caller(caller), None) => caller.access.allows(tool),

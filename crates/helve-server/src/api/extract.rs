@@ -14,8 +14,8 @@ use serde::de::DeserializeOwned;
 
 use crate::guard::sole;
 use crate::headers;
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::{Deciding, Visitor};
 
 /// Longest query of an address.
@@ -34,20 +34,20 @@ pub(super) struct Traced(pub(super) Option<SpanContext>);
 /// Somebody who decides. Who calls is refused, whatever it asks for.
 pub(super) struct Decides(pub(super) Arc<Deciding>);
 
-impl FromRequestParts<Arc<App>> for Guest {
+impl FromRequestParts<Arc<ServerState>> for Guest {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<ServerState>) -> Result<Self, Problem> {
         let visitor = Visitor::in_request(&parts.extensions).cloned();
         visitor.map(Self).ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "nobody has come in"))
     }
 }
 
-impl FromRequestParts<Arc<App>> for Calling {
+impl FromRequestParts<Arc<ServerState>> for Calling {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        match Guest::from_request_parts(parts, app).await?.0 {
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<ServerState>) -> Result<Self, Problem> {
+        match Guest::from_request_parts(parts, server).await?.0 {
             Visitor::Caller(caller) => Ok(Self(caller)),
             Visitor::Decider(_) => {
                 Err(Problem::forbidden("who decides calls nothing; calls need a key of their own"))
@@ -56,19 +56,19 @@ impl FromRequestParts<Arc<App>> for Calling {
     }
 }
 
-impl FromRequestParts<Arc<App>> for Traced {
+impl FromRequestParts<Arc<ServerState>> for Traced {
     type Rejection = Infallible;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Infallible> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<ServerState>) -> Result<Self, Infallible> {
         Ok(Self(headers::trace_parent(&parts.headers)))
     }
 }
 
-impl FromRequestParts<Arc<App>> for Decides {
+impl FromRequestParts<Arc<ServerState>> for Decides {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        match Guest::from_request_parts(parts, app).await?.0 {
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<ServerState>) -> Result<Self, Problem> {
+        match Guest::from_request_parts(parts, server).await?.0 {
             Visitor::Decider(deciding) => Ok(Self(deciding)),
             Visitor::Caller(_) => Err(Problem::forbidden(
                 "deciding takes another secret than calling: sign in, or use a key made with `helve keys create NAME --approver`",
@@ -81,10 +81,10 @@ impl FromRequestParts<Arc<App>> for Decides {
 /// not asked for.
 pub(super) struct Json<T>(pub(super) T);
 
-impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
+impl<T: DeserializeOwned> FromRequest<Arc<ServerState>> for Json<T> {
     type Rejection = Problem;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request(request: Request, server: &Arc<ServerState>) -> Result<Self, Problem> {
         let (parts, body) = request.into_parts();
         let media = sole(&parts.headers, header::CONTENT_TYPE).and_then(|value| value.split(';').next());
         if !media.is_some_and(|media| media.trim().eq_ignore_ascii_case("application/json")) {
@@ -93,9 +93,9 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
                 "the body must be `application/json`",
             ));
         }
-        let body = app.read_body(Visitor::in_request(&parts.extensions), body).await?;
+        let body = server.read_body(Visitor::in_request(&parts.extensions), body).await?;
         let limits =
-            JsonLimits { bytes: app.config.body_bytes_max, ..app.api()?.runtime.settings().arguments };
+            JsonLimits { bytes: server.config.body_bytes_max, ..server.api()?.runtime.settings().arguments };
         let value = parse(&body, limits).map_err(|error| Problem::bad(chain(&error)))?;
         // Serde would take a list for an object, field by field.
         if !value.is_object() {
@@ -108,10 +108,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<App>> for Json<T> {
 /// What stands behind `?` in the address.
 pub(crate) struct Params<T>(pub(crate) T);
 
-impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
+impl<T: DeserializeOwned> FromRequestParts<Arc<ServerState>> for Params<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, _: &Arc<App>) -> Result<Self, Problem> {
+    async fn from_request_parts(parts: &mut Parts, _: &Arc<ServerState>) -> Result<Self, Problem> {
         if parts.uri.query().is_some_and(|query| query.len() > QUERY_BYTES_MAX) {
             return Err(Problem::new(StatusCode::URI_TOO_LONG, "the address is too long"));
         }
@@ -123,11 +123,12 @@ impl<T: DeserializeOwned> FromRequestParts<Arc<App>> for Params<T> {
 /// An id in the address. One that is none is not found, like one that nobody has.
 pub(crate) struct Id<T>(pub(crate) T);
 
-impl<T: FromStr> FromRequestParts<Arc<App>> for Id<T> {
+impl<T: FromStr> FromRequestParts<Arc<ServerState>> for Id<T> {
     type Rejection = Problem;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Problem> {
-        let text = Path::<String>::from_request_parts(parts, app).await.map_err(|_| Problem::not_found())?;
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<ServerState>) -> Result<Self, Problem> {
+        let text =
+            Path::<String>::from_request_parts(parts, server).await.map_err(|_| Problem::not_found())?;
         text.parse().map(Self).map_err(|_| Problem::not_found())
     }
 }

@@ -18,8 +18,8 @@ use serde_json::{Map, Value};
 use super::extract::{Calling, Json};
 use super::reply::{Called, Soon};
 use super::signature::{Gives, Operation};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 
 /// How an event ended: what the hooks say, or as any call ends.
 pub(super) enum Raised {
@@ -53,14 +53,14 @@ impl Gives for Raised {
 
 /// Raises an event, and answers what the hooks say together.
 pub(super) async fn fire(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Calling(caller): Calling,
     Json(Event(event)): Json<Event>,
 ) -> Result<Raised, Problem> {
     let input: HookInput = serde_json::from_value(Value::Object(event)).map_err(|error| {
         Problem::bad(format!("this is no event: {error}; see docs/hooks.md for what each has"))
     })?;
-    let outcome = Box::pin(app.api()?.runtime.raise(input, caller)).await;
+    let outcome = Box::pin(server.api()?.runtime.raise(input, caller)).await;
     Ok(match outcome.status {
         Status::Done(output) if !output.is_failure => Raised::Said(output.value),
         Status::Done(_) | Status::Failed(_) | Status::Pending(_) => Raised::Called(Box::new(Called(outcome))),

@@ -35,10 +35,11 @@ use self::metrics::Metrics;
 pub use self::openapi::openapi;
 pub(crate) use self::routes::routes;
 pub(crate) use self::session::{end_login, signed_in};
-use crate::mcp::App;
+use crate::options::ApiOptions;
 use crate::problem::Problem;
 use crate::records::Records;
 use crate::seats::Seats;
+use crate::state::ServerState;
 
 /// What the HTTP API works with.
 pub(crate) struct Api {
@@ -52,20 +53,15 @@ pub(crate) struct Api {
 }
 
 impl Api {
-    pub(crate) fn new(runtime: Runtime) -> Self {
+    pub(crate) fn new(ApiOptions { runtime, records }: ApiOptions) -> Self {
         let answering = Seats::new(answers::AT_WORK_MAX, answers::OWN_AT_WORK_MAX);
         Self {
             runtime,
-            records: None,
+            records,
             metrics: Metrics::default(),
             answering,
             adding_up: Arc::new(Semaphore::new(1)),
         }
-    }
-
-    pub(crate) fn with_records(mut self, records: Arc<dyn Records>) -> Self {
-        self.records = Some(records);
-        self
     }
 
     /// Counts what happens, until dropped.
@@ -79,7 +75,7 @@ impl Api {
     }
 }
 
-impl App {
+impl ServerState {
     pub(crate) fn api(&self) -> Result<&Api, Problem> {
         self.api.as_ref().ok_or_else(Problem::not_found)
     }

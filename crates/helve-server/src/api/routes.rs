@@ -11,11 +11,11 @@ use super::{
     answers, approvals, audit, calls, costs, events, hooks, metrics, openapi, runs, servers, session, system,
     tools,
 };
-use crate::mcp::App;
+use crate::state::ServerState;
 
 /// Routes and what the document says of them.
 pub(crate) struct Routes {
-    pub(crate) router: Router<Arc<App>>,
+    pub(crate) router: Router<Arc<ServerState>>,
     pub(super) operations: Vec<Operation>,
 }
 
@@ -25,7 +25,7 @@ impl Routes {
         path: &'static str,
         id: &'static str,
         summary: &'static str,
-        handler: impl Handler<T, Arc<App>> + Signature<T>,
+        handler: impl Handler<T, Arc<ServerState>> + Signature<T>,
     ) -> Self {
         self.route(("get", MethodFilter::GET), path, id, summary, handler)
     }
@@ -35,7 +35,7 @@ impl Routes {
         path: &'static str,
         id: &'static str,
         summary: &'static str,
-        handler: impl Handler<T, Arc<App>> + Signature<T>,
+        handler: impl Handler<T, Arc<ServerState>> + Signature<T>,
     ) -> Self {
         self.route(("post", MethodFilter::POST), path, id, summary, handler)
     }
@@ -45,7 +45,7 @@ impl Routes {
         path: &'static str,
         id: &'static str,
         summary: &'static str,
-        handler: impl Handler<T, Arc<App>> + Signature<T>,
+        handler: impl Handler<T, Arc<ServerState>> + Signature<T>,
     ) -> Self {
         self.route(("delete", MethodFilter::DELETE), path, id, summary, handler)
     }
@@ -59,7 +59,7 @@ impl Routes {
         handler: H,
     ) -> Self
     where
-        H: Handler<T, Arc<App>> + Signature<T>,
+        H: Handler<T, Arc<ServerState>> + Signature<T>,
         T: 'static,
     {
         let mut operation = Operation::new(method, path, id, summary);

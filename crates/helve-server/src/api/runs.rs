@@ -15,9 +15,9 @@ use super::Api;
 use super::audit::{Found, own_record, records};
 use super::extract::{Calling, Guest, Id, Json, Params};
 use super::reply::{Called, Paged, Soon};
-use crate::mcp::App;
 use crate::problem::Problem;
 use crate::records::{Among, Record, RecordDocument, RecordQuery};
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
 const PAGE: usize = 20;
@@ -35,12 +35,12 @@ pub(super) struct Run {
 }
 
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     uri: Uri,
     Params(mut query): Params<RecordQuery>,
 ) -> Result<Paged<Run>, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     (query.among, query.limit) = (Among::Runs, Some(limit));
     let Found { records, next } = records(api, &visitor, query).await?;
@@ -48,11 +48,11 @@ pub(super) async fn list(
 }
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
 ) -> Result<Json<Run>, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     let record = own_record(api, &visitor, id).await?;
     with_states(api, vec![record]).await?.pop().map(Json).ok_or_else(Problem::not_found)
 }
@@ -78,11 +78,11 @@ pub(super) struct Stopping {
 }
 
 pub(super) async fn cancel(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
 ) -> Result<Soon<Outcome, Stopping>, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     changeable(api, &visitor, id).await?;
     let runtime = api.runtime.clone();
     match to_its_end(async move { runtime.cancel_run(id).await }).await? {
@@ -103,12 +103,12 @@ pub(super) struct ResumeRequest {
 }
 
 pub(super) async fn resume(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
     Json(request): Json<ResumeRequest>,
 ) -> Result<Called, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     changeable(api, &visitor, id).await?;
     let by = visitor.person().principal.clone();
     let settlement =
@@ -144,12 +144,12 @@ pub(super) struct Settled {
 }
 
 pub(super) async fn settle(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(id): Id<CallId>,
     Json(request): Json<SettleRequest>,
 ) -> Result<Json<Settled>, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     changeable(api, &visitor, id).await?;
     may_settle(api, &visitor)?;
     let SettleRequest { call_id, answer, result } = request;
@@ -193,11 +193,11 @@ async fn to_its_end<T: Send + 'static>(
 }
 
 pub(super) async fn undo(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Calling(caller): Calling,
     Id(id): Id<CallId>,
 ) -> Result<Called, Problem> {
-    let api = app.api()?;
+    let api = server.api()?;
     changeable(api, &Visitor::Caller(Arc::clone(&caller)), id).await?;
     let runtime = api.runtime.clone();
     let outcome = to_its_end(async move { runtime.undo_run(id, caller).await }).await?;

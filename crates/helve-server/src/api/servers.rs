@@ -13,8 +13,8 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::extract::{Guest, Id, Json, Params};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
 /// Most lines of a log that are given at once.
@@ -22,19 +22,19 @@ const LINES_MAX: usize = 1_000;
 
 /// How every server is.
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
 ) -> Result<Json<Vec<ServerStatus>>, Problem> {
-    Ok(Json(servers(&app, &visitor)?.status()))
+    Ok(Json(servers(&server, &visitor)?.status()))
 }
 
 /// Stops a server and connects it anew.
 pub(super) async fn restart(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(name): Id<String>,
 ) -> Result<Json<ServerStatus>, Problem> {
-    let servers = servers(&app, &visitor)?;
+    let servers = servers(&server, &visitor)?;
     if !servers.restart(&name).await {
         return Err(Problem::not_found());
     }
@@ -52,18 +52,18 @@ pub(super) struct LogParams {
 
 /// The last lines of a server's log.
 pub(super) async fn logs(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(name): Id<String>,
     Params(wanted): Params<LogParams>,
 ) -> Result<Json<Vec<Line>>, Problem> {
-    let lines = servers(&app, &visitor)?.log(&name, wanted.lines.unwrap_or(LINES_MAX).min(LINES_MAX));
+    let lines = servers(&server, &visitor)?.log(&name, wanted.lines.unwrap_or(LINES_MAX).min(LINES_MAX));
     lines.map(Json).ok_or_else(Problem::not_found)
 }
 
-fn servers<'a>(app: &'a App, visitor: &Visitor) -> Result<&'a Servers, Problem> {
-    if !visitor.may(Action::Administer, &app.api()?.runtime) {
+fn servers<'a>(server: &'a ServerState, visitor: &Visitor) -> Result<&'a Servers, Problem> {
+    if !visitor.may(Action::Administer, &server.api()?.runtime) {
         return Err(Problem::forbidden("only who administers Helve looks after its servers"));
     }
-    app.servers.as_ref().ok_or_else(Problem::not_found)
+    server.servers.as_ref().ok_or_else(Problem::not_found)
 }

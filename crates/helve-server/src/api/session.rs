@@ -18,8 +18,8 @@ use serde::{Deserialize, Serialize};
 use super::extract::{Guest, Id, Json, Params};
 use super::reply::NoContent;
 use crate::login;
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::{Deciding, Pass, Visitor};
 
 /// What a cookie is given for.
@@ -69,17 +69,17 @@ pub(super) async fn me(Guest(visitor): Guest) -> Json<Me> {
 }
 
 pub(super) async fn sign_in(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     headers: HeaderMap,
     Json(SignIn { code }): Json<SignIn>,
 ) -> Result<([(HeaderName, HeaderValue); 1], Json<Me>), Problem> {
-    let (deciding, cookie) = signed_in(&app, &headers, &code).await?;
+    let (deciding, cookie) = signed_in(&server, &headers, &code).await?;
     Ok(([(header::SET_COOKIE, cookie)], Json(Me::from(&Visitor::Decider(deciding)))))
 }
 
 /// Gives a cookie. Only to a page of our own, so that nobody is signed in without knowing.
 pub(crate) async fn signed_in(
-    app: &App,
+    server: &ServerState,
     headers: &HeaderMap,
     code: &str,
 ) -> Result<(Arc<Deciding>, HeaderValue), Problem> {
@@ -90,7 +90,7 @@ pub(crate) async fn signed_in(
         Problem::new(StatusCode::UNAUTHORIZED, "this code is not good, or not any more")
             .suggest("`helve keys sign-in` prints a new one")
     };
-    let keyring = app.guard.keyring.as_ref().ok_or_else(refused)?;
+    let keyring = server.guard.keyring.as_ref().ok_or_else(refused)?;
     let (deciding, key, until) = match keyring.find(code).await? {
         Some((id, Visitor::Decider(deciding))) => {
             let name = deciding.person.principal.as_deref().unwrap_or_default();
@@ -101,20 +101,20 @@ pub(crate) async fn signed_in(
         None => {
             let code = keyring.redeem(code).await?.ok_or_else(refused)?;
             if let Some(only) = code.only {
-                is_open(app, only).await?;
+                is_open(server, only).await?;
             }
             // A link is good as long as its question.
             let until = code.only.and(code.expires_at);
             (Deciding::of_code(&code), None, until)
         }
     };
-    Ok(app.guard.logins.add(deciding, key, until))
+    Ok(server.guard.logins.add(deciding, key, until))
 }
 
 /// Whether a question still waits. Its link leads nowhere once somebody has decided it, or nobody wants
 /// to know any more.
-async fn is_open(app: &App, id: ApprovalId) -> Result<(), Problem> {
-    match app.api()?.runtime.approvals().get(id).await? {
+async fn is_open(server: &ServerState, id: ApprovalId) -> Result<(), Problem> {
+    match server.api()?.runtime.approvals().get(id).await? {
         Some(approval) if approval.state == ApprovalState::Pending => Ok(()),
         Some(_) | None => {
             Err(Problem::new(StatusCode::UNAUTHORIZED, "the question of this link does not wait any more"))
@@ -134,11 +134,11 @@ pub(super) struct SessionParams {
 
 /// What sessions have touched, last changed first.
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Params(params): Params<SessionParams>,
 ) -> Result<Json<Vec<SessionView>>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let principal = visitor.whose(params.principal, runtime)?;
     let found = runtime.sessions(principal, params.limit.unwrap_or(50).min(1_000)).await?;
     Ok(Json(found.into_iter().map(|(key, state)| SessionView::new(key, state)).collect()))
@@ -191,12 +191,12 @@ pub(super) struct EndParams {
 
 /// Ends a session for good: what was allowed for it is taken back, and nothing runs in it any more.
 pub(super) async fn end(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(session): Id<String>,
     Params(params): Params<EndParams>,
 ) -> Result<Json<SessionView>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let person = visitor.person();
     let principal = match (&visitor, params.principal) {
         (Visitor::Caller(caller), None) => caller.principal.clone().ok_or_else(Problem::not_found)?,
@@ -214,16 +214,19 @@ pub(super) async fn end(
     Ok(Json(SessionView::new(SessionKey::of(&whose), Arc::unwrap_or_clone(ended))))
 }
 
-pub(super) async fn sign_out(State(app): State<Arc<App>>, Extension(pass): Extension<Pass>) -> NoContent {
+pub(super) async fn sign_out(
+    State(server): State<Arc<ServerState>>,
+    Extension(pass): Extension<Pass>,
+) -> NoContent {
     let mut response = Response::new(Body::empty());
-    end_login(&app, &pass, &mut response);
+    end_login(&server, &pass, &mut response);
     NoContent(response)
 }
 
 /// Signs out whoever came with a cookie, and takes it away.
-pub(crate) fn end_login(app: &App, pass: &Pass, response: &mut Response<Body>) {
+pub(crate) fn end_login(server: &ServerState, pass: &Pass, response: &mut Response<Body>) {
     if let Pass::Login(login) = pass {
-        app.guard.logins.remove(login);
+        server.guard.logins.remove(login);
         response.headers_mut().insert(header::SET_COOKIE, login::no_cookie(&login.deciding.place));
     }
 }

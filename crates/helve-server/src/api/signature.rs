@@ -11,8 +11,8 @@ use axum::http::{HeaderMap, Uri};
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 
 use super::extract::{Calling, Decides, Guest, Id, Json, Params, Traced};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Pass;
 
 /// One route, for the OpenAPI document.
@@ -89,7 +89,7 @@ pub(super) trait Signature<T> {
     fn describe(operation: &mut Operation);
 }
 
-impl Takes for State<Arc<App>> {}
+impl Takes for State<Arc<ServerState>> {}
 impl Takes for HeaderMap {}
 impl Takes for Uri {}
 impl Takes for Extension<Pass> {}

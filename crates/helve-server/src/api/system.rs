@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::signature::{Content, Gives, Operation, shape};
-use crate::mcp::App;
+use crate::state::ServerState;
 
 pub(super) async fn alive() -> &'static str {
     "ok"
@@ -54,8 +54,8 @@ struct Recovering {
     total: u64,
 }
 
-pub(super) async fn ready(State(app): State<Arc<App>>) -> Readiness {
-    Readiness::of(app.api.as_ref().map(|api| &api.runtime))
+pub(super) async fn ready(State(server): State<Arc<ServerState>>) -> Readiness {
+    Readiness::of(server.api.as_ref().map(|api| &api.runtime))
 }
 
 impl IntoResponse for Readiness {

@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::extract::{Guest, Id, Json, Params};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Visitor;
 
 /// Most tools on one page.
@@ -102,11 +102,11 @@ impl Form {
 }
 
 pub(super) async fn list(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Params(query): Params<ToolQuery>,
 ) -> Result<Json<ToolPage>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let registry = runtime.registry();
     let form = Form::parse(query.format.as_deref())?;
     let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
@@ -138,11 +138,11 @@ pub(super) async fn list(
 }
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Guest(visitor): Guest,
     Id(name): Id<String>,
 ) -> Result<Json<ToolDocument>, Problem> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let found = runtime.registry().get(&name).filter(|one| may_see(runtime, &visitor, one));
     found.map(|one| Json(document(&one, runtime, &visitor))).ok_or_else(Problem::not_found)
 }

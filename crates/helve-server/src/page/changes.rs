@@ -12,22 +12,22 @@ use helve::approvals::Changes;
 
 use super::Failed;
 use super::form::Reader;
-use crate::mcp::App;
 use crate::sse;
+use crate::state::ServerState;
 use crate::visitor::Deciding;
 
 pub(super) async fn stream(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Reader(deciding): Reader,
 ) -> Result<Response<Body>, Failed> {
-    let changes = app.api()?.runtime.approvals().watch().await?;
+    let changes = server.api()?.runtime.approvals().watch().await?;
     let first = Some("retry: 2000\n\nevent: ready\ndata: {}\n\n".to_owned());
     let body = stream::unfold((first, changes), move |(first, mut changes)| {
-        let (app, deciding) = (Arc::clone(&app), Arc::clone(&deciding));
+        let (server, deciding) = (Arc::clone(&server), Arc::clone(&deciding));
         async move {
             let text = match first {
                 Some(first) => first,
-                None => next(&app, &deciding, &mut changes).await,
+                None => next(&server, &deciding, &mut changes).await,
             };
             Some((Ok::<_, std::io::Error>(Bytes::from(text)), (None, changes)))
         }
@@ -36,8 +36,8 @@ pub(super) async fn stream(
 }
 
 /// The next change, or a sign of life.
-async fn next(app: &App, deciding: &Deciding, changes: &mut Changes) -> String {
-    let heard = tokio::time::timeout(app.config.keep_alive, changes.next()).await;
+async fn next(server: &ServerState, deciding: &Deciding, changes: &mut Changes) -> String {
+    let heard = tokio::time::timeout(server.config.keep_alive, changes.next()).await;
     match heard {
         // Of a question that is not theirs they learn nothing.
         Ok(Some(approval)) if !deciding.sees(approval.id) => ": alive\n\n".to_owned(),

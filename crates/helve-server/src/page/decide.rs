@@ -19,14 +19,14 @@ use super::inbox::{self, ListParams};
 use super::layout::{respond, see};
 use super::{Failed, html::Html};
 use crate::api::{Id, chain, may_approve, may_remember};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Deciding;
 
 pub(super) async fn approve(desk: Desk, form: Form) -> Result<Response<Body>, Failed> {
     let edited = match form.text("edited") {
         None => None,
-        Some(text) => match read(&desk.app.api()?.runtime, &text) {
+        Some(text) => match read(&desk.server.api()?.runtime, &text) {
             Ok(edited) => Some(edited),
             Err(problem) => {
                 return desk.show(StatusCode::UNPROCESSABLE_ENTITY, Stage::Edits { text, problem }).await;
@@ -73,31 +73,31 @@ fn read(runtime: &Runtime, text: &str) -> Result<Value, String> {
 
 /// Somebody about to decide a question.
 pub(super) struct Desk {
-    app: Arc<App>,
+    server: Arc<ServerState>,
     deciding: Arc<Deciding>,
     id: ApprovalId,
     headers: HeaderMap,
 }
 
-impl FromRequestParts<Arc<App>> for Desk {
+impl FromRequestParts<Arc<ServerState>> for Desk {
     type Rejection = Failed;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failed> {
-        let Reader(deciding) = Reader::from_request_parts(parts, app).await?;
-        let Id(id) = Id::from_request_parts(parts, app).await?;
-        Ok(Self { app: Arc::clone(app), deciding, id, headers: parts.headers.clone() })
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<ServerState>) -> Result<Self, Failed> {
+        let Reader(deciding) = Reader::from_request_parts(parts, server).await?;
+        let Id(id) = Id::from_request_parts(parts, server).await?;
+        Ok(Self { server: Arc::clone(server), deciding, id, headers: parts.headers.clone() })
     }
 }
 
 impl Desk {
     /// The question as it is now.
     async fn approval(&self) -> Result<Approval, Failed> {
-        let found = self.app.api()?.runtime.approvals().get(self.id).await?;
+        let found = self.server.api()?.runtime.approvals().get(self.id).await?;
         Ok(found.ok_or_else(Problem::not_found)?)
     }
 
     async fn decide(&self, decision: Decision) -> Result<Response<Body>, Failed> {
-        let runtime = &self.app.api()?.runtime;
+        let runtime = &self.server.api()?.runtime;
         may_approve(&self.deciding, runtime)?;
         may_remember(&self.deciding, &decision)?;
         let edited = match &decision {
@@ -128,7 +128,7 @@ impl Desk {
 
     /// Whether edited arguments would be taken, in words where not. The decision checks them again.
     async fn check(&self, text: &str) -> Result<Result<Value, String>, Failed> {
-        let runtime = &self.app.api()?.runtime;
+        let runtime = &self.server.api()?.runtime;
         let edited = match read(runtime, text) {
             Ok(edited) => edited,
             Err(problem) => return Ok(Err(problem)),
@@ -143,12 +143,12 @@ impl Desk {
 
     /// The page about it.
     async fn show(&self, status: StatusCode, stage: Stage) -> Result<Response<Body>, Failed> {
-        let shown: Html = detail::load(&self.app, self.approval().await?, &self.deciding, stage).await?;
+        let shown: Html = detail::load(&self.server, self.approval().await?, &self.deciding, stage).await?;
         if wants_part(&self.headers) {
             return Ok(respond(status, shown));
         }
         let mut response =
-            inbox::around(&self.app, self.id, &ListParams::default(), &shown, &self.deciding).await?;
+            inbox::around(&self.server, self.id, &ListParams::default(), &shown, &self.deciding).await?;
         *response.status_mut() = status;
         Ok(response)
     }

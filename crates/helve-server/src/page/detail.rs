@@ -20,8 +20,8 @@ use super::preview::preview;
 use super::visible::{hidden_in, json_escaped};
 use super::{Failed, time};
 use crate::api::Api;
-use crate::mcp::App;
 use crate::records::RecordQuery;
+use crate::state::ServerState;
 use crate::visitor::Deciding;
 
 /// Most calls before this one that are shown.
@@ -71,12 +71,12 @@ struct Payload {
 
 /// One question as HTML.
 pub(super) async fn load(
-    app: &App,
+    server: &ServerState,
     approval: Approval,
     deciding: &Deciding,
     stage: Stage,
 ) -> Result<Html, Failed> {
-    let api = app.api()?;
+    let api = server.api()?;
     let earlier = earlier(api, &approval).await;
     let session = api.runtime.session(&approval.caller).await?;
     let arguments = serde_json::from_str(approval.arguments.get()).unwrap_or_default();

@@ -10,8 +10,8 @@ use url::form_urlencoded;
 
 use super::Failed;
 use crate::guard::sole;
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::{Deciding, Visitor};
 
 /// The field that holds what a form must carry that comes with a cookie.
@@ -48,16 +48,16 @@ impl Form {
     }
 }
 
-impl FromRequest<Arc<App>> for Form {
+impl FromRequest<Arc<ServerState>> for Form {
     type Rejection = Failed;
 
-    async fn from_request(request: Request, app: &Arc<App>) -> Result<Self, Failed> {
+    async fn from_request(request: Request, server: &Arc<ServerState>) -> Result<Self, Failed> {
         let (parts, body) = request.into_parts();
         if !is_form(&parts.headers) {
             let detail = "this takes a form, `application/x-www-form-urlencoded`";
             return Err(Problem::new(StatusCode::UNSUPPORTED_MEDIA_TYPE, detail).into());
         }
-        let body = app.read_body(Visitor::in_request(&parts.extensions), body).await?;
+        let body = server.read_body(Visitor::in_request(&parts.extensions), body).await?;
         let fields = form_urlencoded::parse(&body).take(FIELDS_MAX);
         Ok(Self(fields.map(|(name, value)| (name.into_owned(), value.into_owned())).collect()))
     }
@@ -66,15 +66,15 @@ impl FromRequest<Arc<App>> for Form {
 /// Somebody who decides, and may look at what others asked.
 pub(super) struct Reader(pub(super) Arc<Deciding>);
 
-impl FromRequestParts<Arc<App>> for Reader {
+impl FromRequestParts<Arc<ServerState>> for Reader {
     type Rejection = Failed;
 
-    async fn from_request_parts(parts: &mut Parts, app: &Arc<App>) -> Result<Self, Failed> {
+    async fn from_request_parts(parts: &mut Parts, server: &Arc<ServerState>) -> Result<Self, Failed> {
         // Whoever came in to call has to sign in to decide.
         let Some(Visitor::Decider(deciding)) = Visitor::in_request(&parts.extensions) else {
             return Err(Problem::new(StatusCode::UNAUTHORIZED, "sign in first").into());
         };
-        let runtime = &app.api()?.runtime;
+        let runtime = &server.api()?.runtime;
         match Visitor::Decider(Arc::clone(deciding)).may(Action::Inspect, runtime) {
             true => Ok(Self(Arc::clone(deciding))),
             false => Err(Problem::forbidden("the policy does not let you look at what others asked").into()),

@@ -16,9 +16,9 @@ use super::inbox::{risk, who};
 use super::layout::{Room, page};
 use super::time;
 use crate::api::Params;
-use crate::mcp::App;
 use crate::place::Place;
 use crate::problem::Problem;
+use crate::state::ServerState;
 
 const PAGE: usize = 50;
 /// Most questions that are looked through for one page: those that wait are left out.
@@ -36,7 +36,7 @@ pub(super) struct Wanted {
 }
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Reader(deciding): Reader,
     Params(wanted): Params<Wanted>,
 ) -> Result<Response<Body>, Failed> {
@@ -55,7 +55,7 @@ pub(super) async fn show(
     query.session = given(&wanted.session);
     query.before = wanted.before;
     query.limit = if state.is_some() { PAGE + 1 } else { LOOK_MAX };
-    let mut found = app.api()?.runtime.approvals().list(query).await?;
+    let mut found = server.api()?.runtime.approvals().list(query).await?;
     if state.is_none() {
         found.retain(|approval| approval.state != ApprovalState::Pending);
     }

@@ -16,9 +16,9 @@ use super::html::Html;
 use super::layout::{Room, page, respond};
 use super::time;
 use crate::api::{Id, Params};
-use crate::mcp::App;
 use crate::place::Place;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Deciding;
 
 /// Questions on a page of the list.
@@ -84,49 +84,49 @@ fn says(approval: &Approval, word: &str) -> bool {
 }
 
 pub(super) async fn index(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Reader(deciding): Reader,
     Params(params): Params<ListParams>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Failed> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let list = List::load(runtime, &params, &deciding).await?;
     if wants_part(&headers) {
         return Ok(respond(StatusCode::OK, rows(&list, &params, None, &deciding.place)));
     }
     let first = list.found.first();
     let shown = match first {
-        Some(approval) => detail::load(&app, approval.clone(), &deciding, Stage::Look).await?,
+        Some(approval) => detail::load(&server, approval.clone(), &deciding, Stage::Look).await?,
         None => nothing(!params.q.is_empty()),
     };
     Ok(whole(&list, &params, first.map(|first| first.id), View::List, &shown, &deciding))
 }
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Reader(deciding): Reader,
     Id(id): Id<ApprovalId>,
     Params(params): Params<ListParams>,
     headers: HeaderMap,
 ) -> Result<Response<Body>, Failed> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     let approval = runtime.approvals().get(id).await?.ok_or_else(Problem::not_found)?;
-    let shown = detail::load(&app, approval, &deciding, Stage::Look).await?;
+    let shown = detail::load(&server, approval, &deciding, Stage::Look).await?;
     if wants_part(&headers) {
         return Ok(respond(StatusCode::OK, shown));
     }
-    around(&app, id, &params, &shown, &deciding).await
+    around(&server, id, &params, &shown, &deciding).await
 }
 
 /// The inbox around one question, however it is shown.
 pub(super) async fn around(
-    app: &App,
+    server: &ServerState,
     id: ApprovalId,
     params: &ListParams,
     shown: &Html,
     deciding: &Deciding,
 ) -> Result<Response<Body>, Failed> {
-    let list = List::load(&app.api()?.runtime, params, deciding).await?;
+    let list = List::load(&server.api()?.runtime, params, deciding).await?;
     Ok(whole(&list, params, Some(id), View::Detail, shown, deciding))
 }
 

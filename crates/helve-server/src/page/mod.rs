@@ -46,15 +46,15 @@ use axum::routing::{get, post};
 
 pub(crate) use self::assets::is_asset;
 pub(crate) use self::form::{TOKEN_FIELD, field, is_form};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 
 /// What a browser may do with our pages. Scripts and styles are our own files; nothing is inline.
 const POLICY: &str = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; \
     img-src 'self' data:; form-action 'self'; frame-ancestors 'none'; base-uri 'none'";
 
 /// The routes of the page.
-pub(crate) fn routes() -> Router<Arc<App>> {
+pub(crate) fn routes() -> Router<Arc<ServerState>> {
     Router::new()
         .route("/", get(inbox::index))
         .route("/approvals/{id}", get(inbox::show))

@@ -15,18 +15,18 @@ use super::html::Html;
 use super::layout::{Room, page, see, token};
 use super::time;
 use crate::api::{Id, may_approve};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 use crate::visitor::Deciding;
 
 const RULES_MAX: usize = 500;
 
 pub(super) async fn show(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Reader(deciding): Reader,
 ) -> Result<Response<Body>, Failed> {
     let now = Timestamp::now();
-    let rules = app.api()?.runtime.approvals().rules(RULES_MAX).await?;
+    let rules = server.api()?.runtime.approvals().rules(RULES_MAX).await?;
     let (hold, ended): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| rule.holds(now));
     let mut html = Html::default();
     html.raw("<main id=\"main\" class=\"wide\"><h1>Rules</h1><p class=\"muted\">What somebody allowed “always for this session”.</p>");
@@ -81,12 +81,12 @@ fn cards(rules: &[&Rule], deciding: &Deciding, now: Timestamp) -> Html {
 }
 
 pub(super) async fn revoke(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Reader(deciding): Reader,
     Id(id): Id<RuleId>,
     _: Form,
 ) -> Result<Response<Body>, Failed> {
-    let runtime = &app.api()?.runtime;
+    let runtime = &server.api()?.runtime;
     may_approve(&deciding, runtime)?;
     runtime.approvals().revoke(id, &deciding.decider).await?.ok_or_else(Problem::not_found)?;
     Ok(see(&format!("{}/rules", deciding.place)))

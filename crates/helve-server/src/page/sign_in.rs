@@ -15,7 +15,7 @@ use super::form::Form;
 use super::html::Html;
 use super::layout::{MARK, bare, see};
 use crate::api;
-use crate::mcp::App;
+use crate::state::ServerState;
 use crate::visitor::Pass;
 
 #[derive(Default, Deserialize)]
@@ -30,12 +30,12 @@ pub(super) async fn show(query: Result<Query<Where>, QueryRejection>) -> Respons
 }
 
 pub(super) async fn sign_in(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     headers: HeaderMap,
     sent: Form,
 ) -> Result<Response<Body>, Failed> {
     let next = own(&sent.text("next").unwrap_or_default());
-    match api::signed_in(&app, &headers, &sent.text("code").unwrap_or_default()).await {
+    match api::signed_in(&server, &headers, &sent.text("code").unwrap_or_default()).await {
         Ok((deciding, cookie)) => {
             let mut response = see(&format!("{}{next}", deciding.place));
             response.headers_mut().insert(header::SET_COOKIE, cookie);
@@ -46,11 +46,11 @@ pub(super) async fn sign_in(
 }
 
 pub(super) async fn sign_out(
-    State(app): State<Arc<App>>,
+    State(server): State<Arc<ServerState>>,
     Extension(pass): Extension<Pass>,
 ) -> Response<Body> {
     let mut response = see("/sign-in");
-    api::end_login(&app, &pass, &mut response);
+    api::end_login(&server, &pass, &mut response);
     response
 }
 

@@ -10,7 +10,7 @@ use helve_mcp::server::{McpServer, ServerOptions};
 use helve_mcp::servers::{ServerState, Servers, Surroundings};
 use helve_net::{Client, NetPolicy};
 use helve_sandbox::Sandbox;
-use helve_server::{Door, HttpServer, ServerConfig};
+use helve_server::{Door, HttpOptions, HttpServer};
 use helve_testkit::peers::Peer;
 use serde_json::{Value, json};
 
@@ -38,8 +38,8 @@ pub(crate) async fn gateway(servers: &[(&str, Upstream)], options: ServerOptions
     }
     let mcp = McpServer::new(Arc::new(Gateway::new(runtime, upstream.clone())), options);
     let address = "127.0.0.1:0".parse().unwrap();
-    let server =
-        HttpServer::bind(address, mcp, Door::Open(Caller::local()), ServerConfig::default()).await.unwrap();
+    let options = HttpOptions::new(mcp, Door::Open(Caller::local()));
+    let server = HttpServer::bind(address, options).await.unwrap();
     let url = format!("http://{}/mcp", server.address().unwrap());
     tokio::spawn(server.run(std::future::pending()));
     (url, upstream)

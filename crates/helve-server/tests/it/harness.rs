@@ -10,7 +10,7 @@ use helve::run::Progress;
 use helve::{Caller, Context, Registry, Runtime, Tool, ToolError};
 use helve_mcp::message::raw;
 use helve_mcp::server::{McpServer, RuntimeBackend, ServerOptions};
-use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_server::{Door, HttpOptions, HttpServer, ServerConfig, Tokens};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
@@ -92,7 +92,8 @@ pub(crate) async fn serve_until(
     let bob = Caller::principal("bob").allow_only(["echo", "slow", "ask", "hang", "risky"]);
     let tokens = Tokens::one(ADA, Arc::new(Caller::principal("ada"))).and(BOB, Arc::new(bob));
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config).await.unwrap();
+    let options = HttpOptions { config, ..HttpOptions::new(mcp, Door::Tokens(tokens)) };
+    let server = HttpServer::bind(address, options).await.unwrap();
     let address = server.address().unwrap();
     let running = tokio::spawn(server.run(stop));
     (Server { address, registry, runtime }, running)

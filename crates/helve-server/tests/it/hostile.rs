@@ -2,7 +2,7 @@
 
 use helve::{Caller, Runtime};
 use helve_mcp::server::{McpServer, ServerOptions};
-use helve_server::{BindError, Door, HttpServer, ServerConfig};
+use helve_server::{BindError, Door, HttpOptions, HttpServer, ServerConfig};
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -60,7 +60,7 @@ async fn no_route_is_open_to_strangers() {
 async fn beyond_loopback_nothing_is_served_without_tokens() {
     let mcp = McpServer::from_runtime(Runtime::builder().build());
     let door = Door::Open(Caller::local());
-    let bound = HttpServer::bind("0.0.0.0:0".parse().unwrap(), mcp, door, ServerConfig::default()).await;
+    let bound = HttpServer::bind("0.0.0.0:0".parse().unwrap(), HttpOptions::new(mcp, door)).await;
     assert!(matches!(bound, Err(BindError::Unguarded(_))));
 }
 

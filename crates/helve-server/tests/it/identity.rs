@@ -8,7 +8,7 @@ use helve::identity::{Key, Purpose};
 use helve::{Access, Caller, Registry, Runtime, RuntimeBuilder, Tool};
 use helve_mcp::server::{McpServer, RuntimeBackend, ServerOptions};
 use helve_server::records::Records;
-use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_server::{ApiOptions, Door, HttpOptions, HttpServer, ServerConfig, Tokens};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
@@ -59,12 +59,9 @@ pub(crate) async fn api_of(
     let ada = Caller::principal("ada").roles(["admin"]);
     let tokens = Tokens::one(ADA, Arc::new(ada)).and(BOB, Arc::new(bob));
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), config).await.unwrap();
-    let server = server.with_runtime(runtime.clone());
-    let server = match records {
-        Some(records) => server.with_records(records),
-        None => server,
-    };
+    let api = Some(ApiOptions { runtime: runtime.clone(), records });
+    let options = HttpOptions { config, api, ..HttpOptions::new(mcp, Door::Tokens(tokens)) };
+    let server = HttpServer::bind(address, options).await.unwrap();
     let address = server.address().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     Api { server: Server { address, registry, runtime }, ran }

@@ -17,6 +17,7 @@ mod hostile;
 mod http;
 mod identity;
 mod lists;
+mod lookups;
 mod lost_answers;
 mod page;
 mod raw;

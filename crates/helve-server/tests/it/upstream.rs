@@ -16,7 +16,7 @@ use helve_mcp::server::{McpServer, ServerOptions};
 use helve_mcp::servers::{ServerState, Servers, Surroundings};
 use helve_net::{Client, NetPolicy};
 use helve_sandbox::Sandbox;
-use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_server::{ApiOptions, Door, HttpOptions, HttpServer, Tokens};
 use serde_json::{Value, json};
 
 use crate::harness::{ADA, BOB, Server, call, meta, request};
@@ -113,9 +113,9 @@ async fn behind_with(bait: &str) -> (Server, Heard) {
     let mcp = McpServer::new(Arc::new(Gateway::new(runtime.clone(), servers)), ServerOptions::default());
     let bob = Caller::principal("bob").allow_only(["other/*"]);
     let tokens = Tokens::one(ADA, Arc::new(Caller::principal("ada"))).and(BOB, Arc::new(bob));
-    let server =
-        HttpServer::bind("127.0.0.1:0".parse().unwrap(), mcp, Door::Tokens(tokens), ServerConfig::default());
-    let server = server.await.unwrap().with_runtime(runtime.clone());
+    let api = Some(ApiOptions::new(runtime.clone()));
+    let options = HttpOptions { api, ..HttpOptions::new(mcp, Door::Tokens(tokens)) };
+    let server = HttpServer::bind("127.0.0.1:0".parse().unwrap(), options).await.unwrap();
     let address = server.address().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     heard.lock().unwrap().clear();

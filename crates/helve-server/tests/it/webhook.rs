@@ -50,8 +50,8 @@ async fn whoever_should_decide_is_told_and_the_link_signs_in_once() {
     };
     let webhook = Webhook::new(&config, client, "http://unused").unwrap().unwrap();
     let telling = tokio::spawn(webhook.follow(api.server.runtime.clone()));
-    // It listens before it first waits, and this test has one thread.
-    tokio::task::yield_now().await;
+    // Until it listens, which nothing outside tells.
+    tokio::time::sleep(Duration::from_millis(100)).await;
     let id = api.question(7).await;
     let told = async {
         loop {

@@ -1,7 +1,9 @@
 //! Mails, found and read back.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
-use rusqlite::{Connection, OptionalExtension, Row, params, params_from_iter, types::Value};
+use rusqlite::{Connection, OptionalExtension, Row, Rows, params, params_from_iter, types::Value};
 
 use super::accounts::instant;
 use super::mails::{MailFlags, MailPerson, first_seq};
@@ -114,6 +116,11 @@ impl PersonSeen {
 const COLUMNS: &str = "m.id, m.seq, m.collection, c.href, c.name, c.role, m.account, m.key, m.message_id, m.thread,
     m.subject, m.people, m.date, m.seen, m.answered, m.flagged, m.draft, m.size, m.attachments, m.preview, m.digest";
 
+/// In the words of the index `mails_by_sender`, so that it is used: an address is made of words that stand in nearly
+/// every mail, and the full-text index has to go through all of those.
+const BY_SENDER: &str = "lower(m.people ->> '$[0].address') = lower(?1) AND m.people ->> '$[0].role' = 'from'
+    AND +m.collection IN (SELECT value FROM json_each(?2)) ORDER BY m.seq DESC LIMIT 1";
+
 impl OfficeDb {
     /// Looks for mails.
     pub async fn search_mails(&self, query: MailQuery) -> Result<MailHits, OfficeError> {
@@ -140,6 +147,20 @@ impl OfficeDb {
         let (account, message_id) = (account.to_owned(), message_id.to_owned());
         let holds = "m.account = ?1 AND m.message_id = ?2 ORDER BY m.id DESC LIMIT 1";
         self.read(move |db| one(db, holds, params![account, message_id])).await
+    }
+
+    /// The newest mail in these folders that an address wrote.
+    pub async fn newest_mail_from(
+        &self,
+        collections: Vec<i64>,
+        address: &str,
+    ) -> Result<Option<MailRow>, OfficeError> {
+        let address = address.to_owned();
+        self.read(move |db| {
+            let collections = serde_json::json!(collections).to_string();
+            one(db, BY_SENDER, params![address, collections])
+        })
+        .await
     }
 
     /// The keys of the mails in a folder that have a Message-ID.
@@ -256,22 +277,44 @@ fn search(db: &Connection, query: &MailQuery) -> rusqlite::Result<MailHits> {
         return Ok(MailHits::default());
     }
     let statement = statement(query, expression.is_some());
-    let mut rows = db.prepare_cached(&statement)?;
-    let found = rows.query_map(params_from_iter(values(query, expression)), mail)?;
-    let mut mails = found.collect::<rusqlite::Result<Vec<_>>>()?;
+    let mut found = db.prepare_cached(&statement)?;
+    let mut found = found.query(params_from_iter(values(query, expression)))?;
+    let mut mails = taken(&mut found, query)?;
     let more = mails.len() > query.limit;
     mails.truncate(query.limit);
     let next = mails.last().filter(|_| more).map(|mail| mail.seq);
     Ok(MailHits { mails, next })
 }
 
-/// The values of the statement's parameters, `?1` to `?8`.
-fn values(query: &MailQuery, expression: Option<String>) -> [Value; 8] {
+/// As many as a page takes, and one more where there is one. Of a thread only the newest: what pages before have shown
+/// is gone through again, so that no thread comes twice.
+fn taken(found: &mut Rows<'_>, query: &MailQuery) -> rusqlite::Result<Vec<MailRow>> {
+    let mut mails = Vec::new();
+    // Threads of different accounts have different numbers.
+    let mut threads: HashSet<i64> = HashSet::new();
+    while mails.len() <= query.limit
+        && let Some(row) = found.next()?
+    {
+        let is_shown = query.by_thread && {
+            let is_first = threads.insert(row.get("thread")?);
+            let seq: i64 = row.get("seq")?;
+            !is_first || query.below.is_some_and(|below| seq >= below)
+        };
+        if !is_shown {
+            mails.push(mail(row)?);
+        }
+    }
+    Ok(mails)
+}
+
+/// The values of the statement's parameters, `?1` to `?6`.
+fn values(query: &MailQuery, expression: Option<String>) -> [Value; 6] {
     let before = query.before.map_or(i64::MAX, first_seq);
+    let below = query.below.filter(|_| !query.by_thread);
     let flag = |wanted: Option<bool>| wanted.map_or(Value::Null, |wanted| Value::Integer(wanted.into()));
     [
         expression.map_or(Value::Null, Value::Text),
-        Value::Integer(query.below.map_or(before, |below| below.min(before))),
+        Value::Integer(below.map_or(before, |below| below.min(before))),
         Value::Integer(query.after.map_or(0, first_seq)),
         match query.collections.as_slice() {
             [only] => Value::Integer(*only),
@@ -279,11 +322,10 @@ fn values(query: &MailQuery, expression: Option<String>) -> [Value; 8] {
         },
         flag(query.unread),
         flag(query.has_attachment),
-        Value::Integer(i64::try_from(query.limit).unwrap_or(i64::MAX - 1) + 1),
-        Value::Integer(before),
     ]
 }
 
+/// Without a limit: who reads stops when there is enough.
 fn statement(query: &MailQuery, has_words: bool) -> String {
     let from = match has_words {
         true => "mails_text t CROSS JOIN mails m ON m.seq = t.rowid",
@@ -291,36 +333,16 @@ fn statement(query: &MailQuery, has_words: bool) -> String {
     };
     let place = if has_words { "t.rowid" } else { "m.seq" };
     let words = if has_words { "t.mails_text MATCH ?1" } else { "?1 IS NULL" };
-    let fits = fits("m", query);
-    let newest = match query.by_thread {
-        true => format!(
-            "AND NOT EXISTS (SELECT 1 FROM mails n WHERE n.account = m.account AND n.thread = m.thread
-                AND n.seq > m.seq AND n.seq < ?8 AND {} {})",
-            self::fits("n", query),
-            match has_words {
-                true =>
-                    "AND EXISTS (SELECT 1 FROM mails_text f WHERE f.mails_text MATCH ?1 AND f.rowid = n.seq)",
-                false => "",
-            }
-        ),
-        false => "AND ?8 IS NOT NULL".to_owned(),
+    let folder = match query.collections.as_slice() {
+        [_] => "m.collection = ?4",
+        // The plus keeps SQLite from going folder by folder and sorting everything.
+        _ => "+m.collection IN (SELECT value FROM json_each(?4))",
     };
     format!(
         "SELECT {COLUMNS} FROM {from} CROSS JOIN collections c ON c.id = m.collection
-         WHERE {words} AND {place} < ?2 AND {place} >= ?3 AND {fits} {newest}
-         ORDER BY {place} DESC LIMIT ?7"
-    )
-}
-
-/// Whether a mail is in the right folder and marked rightly.
-fn fits(mail: &str, query: &MailQuery) -> String {
-    let folder = match query.collections.as_slice() {
-        [_] => format!("{mail}.collection = ?4"),
-        // The plus keeps SQLite from going folder by folder and sorting everything.
-        _ => format!("+{mail}.collection IN (SELECT value FROM json_each(?4))"),
-    };
-    format!(
-        "{folder} AND (?5 IS NULL OR {mail}.seen <> ?5) AND (?6 IS NULL OR ({mail}.attachments > 0) = ?6)"
+         WHERE {words} AND {place} < ?2 AND {place} >= ?3 AND {folder}
+           AND (?5 IS NULL OR m.seen <> ?5) AND (?6 IS NULL OR (m.attachments > 0) = ?6)
+         ORDER BY {place} DESC"
     )
 }
 
@@ -361,4 +383,25 @@ fn person(row: &Row<'_>) -> rusqlite::Result<PersonSeen> {
         written: row.get::<_, i64>(4)?.unsigned_abs(),
         last_at: instant(row.get(5)?),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn who_wrote_last_is_looked_up_and_not_searched() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = OfficeDb::open(&folder.path().join("office.db")).unwrap();
+        let plan = db.read(|db| {
+            let mut plan = db.prepare(&format!(
+                "EXPLAIN QUERY PLAN
+                 SELECT {COLUMNS} FROM mails m JOIN collections c ON c.id = m.collection WHERE {BY_SENDER}"
+            ))?;
+            plan.query_map(["ann@example.org", "[1]"], |row| row.get::<_, String>(3))?.collect()
+        });
+        let plan: Vec<String> = plan.await.unwrap();
+        assert!(plan.iter().any(|step| step.contains("mails_by_sender")), "{plan:?}");
+        assert!(!plan.iter().any(|step| step.contains("TEMP B-TREE")), "{plan:?}");
+    }
 }

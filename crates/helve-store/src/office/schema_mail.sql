@@ -40,6 +40,8 @@ CREATE INDEX mails_by_thread ON mails (account, thread, seq);
 CREATE INDEX mails_by_message ON mails (account, message_id);
 CREATE INDEX mails_by_digest ON mails (account, digest);
 CREATE INDEX mails_by_topic ON mails (account, topic, date);
+-- Who wrote it stands first.
+CREATE INDEX mails_by_sender ON mails (lower(people ->> '$[0].address'), seq);
 
 -- Words of mails. A letter of a script that is written without spaces is a word of its own here: `unicode61` takes a
 -- whole run for one word, and trigrams find no word of two letters, of which Japanese and Chinese have most.

@@ -3,9 +3,11 @@
 //! Its row says the same, and decides who takes the run up. A row that says otherwise was changed.
 
 use helve_core::CallId;
+use helve_core::run::{StepKind, WaitingFor};
 use rusqlite::{Connection, OptionalExtension, params};
 
 use super::table::State;
+use crate::audit::step_kind;
 use crate::chain::Kind;
 
 /// A run as its entries tell it.
@@ -15,6 +17,23 @@ struct Story {
     owner: Option<String>,
     state: State,
     cancel_requested: bool,
+}
+
+/// What a run waits for, by the last step that says so.
+pub(crate) fn waits_for(db: &Connection, run: CallId) -> rusqlite::Result<Option<WaitingFor>> {
+    let mut select = db.prepare_cached(
+        "SELECT head FROM entries WHERE (made_ms = ?1 AND call_id = ?2 OR run_id = ?2) AND kind = ?3 \
+         ORDER BY seq DESC",
+    )?;
+    let step = Kind::Step as u8;
+    let mut rows = select.query(params![run.made_at_ms(), run.to_string(), step])?;
+    while let Some(row) = rows.next()? {
+        let head = row.get_ref(0)?.as_bytes().unwrap_or_default();
+        if let Some(StepKind::Waiting { reason, .. }) = step_kind(head) {
+            return Ok(Some(reason));
+        }
+    }
+    Ok(None)
 }
 
 const ENTRIES: &str = "

@@ -18,6 +18,7 @@ pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     calls_that_only_read_and_parts_open_no_run(&*new()).await;
     a_run_that_waits_can_be_adopted_once(&*new()).await;
     a_run_under_a_key_is_adopted_with_it(&*new()).await;
+    who_calls_again_under_the_key_of_a_run_in_doubt_is_told_so(&*new()).await;
     open_runs_come_in_pages_oldest_first(&*new()).await;
     a_request_to_stop_reaches_whoever_is_at_the_run(&*new()).await;
     history_is_what_was_written_in_order(&*new()).await;
@@ -85,6 +86,26 @@ async fn a_run_under_a_key_is_adopted_with_it(ledger: &dyn Ledger) {
     let begun = within(ledger.begin(SampleCall::new("mail/send").start(), key)).await.expect("works");
     let helve_core::ports::Begun::Finished { call_id, .. } = begun else { panic!("{begun:?}") };
     assert_eq!(call_id, run.id());
+}
+
+async fn who_calls_again_under_the_key_of_a_run_in_doubt_is_told_so(ledger: &dyn Ledger) {
+    use helve_core::ports::Begun;
+    let (run, key) = (SampleCall::new("mail/send"), claim(1, 1));
+    let begun = within(ledger.begin(run.start(), key.clone())).await.expect("the ledger works");
+    assert!(matches!(begun, Begun::Fresh), "{begun:?}");
+    let again = || ledger.begin(SampleCall::new("mail/send").start(), key.clone());
+    let waiting = |reason| Entry::Step(run.step(StepKind::Waiting { reason, approval_id: None }));
+    commit(ledger, waiting(WaitingFor::Approval)).await;
+    let kept = tokio::time::timeout(std::time::Duration::from_millis(100), again()).await;
+    assert!(kept.is_err(), "where a person is asked, the answer is waited for: {kept:?}");
+    commit(ledger, waiting(WaitingFor::UnknownOutcome)).await;
+    let begun = within(again()).await.expect("the ledger works");
+    assert!(matches!(begun, Begun::Unknown { call_id } if call_id == run.id()), "{begun:?}");
+    // Once somebody has said what became of it, the key has its answer.
+    assert_eq!(adopt(ledger, &run).await, Adoption::Adopted);
+    within(ledger.finish(run.done(json!(7)), key.clone(), done_status(json!(7)))).await.expect("kept");
+    let begun = within(again()).await.expect("the ledger works");
+    assert!(matches!(begun, Begun::Finished { call_id, .. } if call_id == run.id()), "{begun:?}");
 }
 
 async fn open_runs_come_in_pages_oldest_first(ledger: &dyn Ledger) {

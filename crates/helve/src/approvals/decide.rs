@@ -15,10 +15,10 @@ use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::waiting::{self, ApprovalFeed, Changes};
+use super::waiting::Changes;
 use super::{binding_of, follow};
 use crate::runs::{Recovered, parse};
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Settings};
 
 /// Longest reason that is kept, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
@@ -233,12 +233,12 @@ impl Approvals<'_> {
 
     /// Learns of questions and decisions as they happen, here and in other processes.
     pub async fn watch(&self) -> Result<Changes, JournalError> {
-        ApprovalFeed::subscribe(self.0).await
+        self.0.questions.feed.subscribe().await
     }
 
     /// Writes down which questions have run out, and forgets those that came to an end long ago.
     pub async fn sweep(&self) -> Result<usize, JournalError> {
-        waiting::sweep(self.0).await
+        self.0.questions.feed.sweep().await
     }
 
     /// What people allowed for a session, newest first; also what no longer holds.
@@ -264,7 +264,7 @@ impl Approvals<'_> {
 
     async fn settle(&self, id: ApprovalId, verdict: Verdict) -> Result<Approval, DecideError> {
         let decided = self.0.ledger.decide(id, Box::new(verdict)).await?;
-        self.0.approval_feed.nudge();
+        self.0.questions.feed.nudge();
         match decided {
             Decided::Now(approval) => Ok(approval),
             Decided::Before(approval) => Err(DecideError::Already(Box::new(approval))),
@@ -274,7 +274,7 @@ impl Approvals<'_> {
 
     fn edited(&self, approval: &Approval, edited: Value) -> Result<Value, DecideError> {
         match self.0.registry.tool(&approval.tool) {
-            Some(tool) => checked(self.0, approval, &tool, edited),
+            Some(tool) => checked(&self.0.settings, approval, &tool, edited),
             None => Err(DecideError::ToolUnknown(approval.tool.to_string())),
         }
     }
@@ -337,7 +337,7 @@ pub(super) fn belongs_to(approval: &Approval, caller: &Caller) -> bool {
 
 /// Edited arguments, validated anew. Nothing is mended: a person said exactly this.
 fn checked(
-    engine: &Engine,
+    settings: &Settings,
     approval: &Approval,
     tool: &Tool,
     mut edited: Value,
@@ -357,7 +357,7 @@ fn checked(
             tool.name()
         )));
     }
-    check_limits(&edited, engine.settings.arguments).map_err(|error| invalid(error.to_string()))?;
+    check_limits(&edited, settings.arguments).map_err(|error| invalid(error.to_string()))?;
     if !tool.input().apply_defaults(&mut edited) {
         return Err(invalid(
             "the edited arguments are too many for all their defaults to be filled in".to_owned(),
@@ -369,7 +369,7 @@ fn checked(
         let error = ToolError::new(ErrorCode::ValidationFailed, message).with_fields(fields);
         return Err(DecideError::Invalid(error));
     }
-    if !engine.settings.redactor.secrets_in(Some(tool.input()), &edited).is_empty() {
+    if !settings.redactor.secrets_in(Some(tool.input()), &edited).is_empty() {
         return Err(invalid("the edited arguments hold a secret, which is not kept".to_owned()));
     }
     // The same numbers, in the form that every handler can read.

@@ -10,8 +10,6 @@ use helve_core::ports::JournalError;
 use helve_core::{ApprovalId, CallId, Outcome};
 use tokio::sync::watch;
 
-use crate::runtime::Engine;
-
 /// What runs now.
 #[derive(Default)]
 pub(crate) struct SingleFlights(Mutex<HashMap<Flight, Waiting>>);
@@ -41,22 +39,18 @@ impl SingleFlights {
     }
 
     /// How it ends. It begins now unless it has begun. None where nobody can tell.
-    pub(super) async fn join<F>(
-        engine: &Arc<Engine>,
-        flight: Flight,
-        begin: impl FnOnce() -> F,
-    ) -> Option<Landed>
+    pub(super) async fn join<F>(self: &Arc<Self>, flight: Flight, begin: impl FnOnce() -> F) -> Option<Landed>
     where
         F: Future<Output = Landed> + Send + 'static,
     {
         let mut running = {
-            let mut flights = engine.single_flights.lock();
+            let mut flights = self.lock();
             match flights.get(&flight) {
                 Some(running) => running.clone(),
                 None => {
                     let (tell, running) = watch::channel(None);
                     flights.insert(flight, running.clone());
-                    tokio::spawn(fly(Arc::clone(engine), flight, begin(), tell));
+                    tokio::spawn(fly(Arc::clone(self), flight, begin(), tell));
                     running
                 }
             }
@@ -66,20 +60,20 @@ impl SingleFlights {
 }
 
 async fn fly(
-    engine: Arc<Engine>,
+    flights: Arc<SingleFlights>,
     flight: Flight,
     running: impl Future<Output = Landed>,
     tell: watch::Sender<Option<Landed>>,
 ) {
     // Taken out of the list however this ends, or it would be waited for forever.
-    let _landing = Landing(&engine, flight);
+    let _landing = Landing(&flights, flight);
     tell.send_replace(Some(running.await));
 }
 
-struct Landing<'p>(&'p Engine, Flight);
+struct Landing<'f>(&'f SingleFlights, Flight);
 
 impl Drop for Landing<'_> {
     fn drop(&mut self) {
-        self.0.single_flights.lock().remove(&self.1);
+        self.0.lock().remove(&self.1);
     }
 }

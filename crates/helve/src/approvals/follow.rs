@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use futures_util::{FutureExt, StreamExt};
 use helve_core::approval::Approval;
-use helve_core::ports::{Holder, JournalError};
+use helve_core::ports::{Clock, Holder, JournalError, Ledger};
 use helve_core::record::{Entry, Finished};
 use helve_core::run::{StepKind, WaitingFor};
 use helve_core::{
@@ -16,8 +16,9 @@ use tokio::time::Instant;
 
 use super::decide::belongs_to;
 use super::flight::{Flight, Landed};
-use super::{ApprovalFeed, SingleFlights, repeat, until_decided};
+use super::repeat;
 use crate::pipeline::{self, Origin, denied};
+use crate::registry::Registry;
 use crate::runs::{Recovered, RunError, TakenUp, parse, resume, told};
 use crate::runtime::{Engine, Runtime, stop};
 
@@ -57,7 +58,7 @@ impl Runtime {
         if let (Status::Done(_) | Status::Failed(_), Some(run)) =
             (&outcome.status, self.run_of_part(id).await?)
         {
-            repeat::tell(self.engine(), run).await?;
+            repeat::tell(&*self.engine().ledger, &*self.engine().clock, run).await?;
         }
         Ok(outcome)
     }
@@ -81,11 +82,11 @@ impl Runtime {
             ApprovalState::Approved | ApprovalState::Used => {}
         }
         let flight = match run_of(&approval) {
-            Some(run) if !engine.single_flights.has(Flight::Call(id)) => Flight::Run(run),
+            Some(run) if !engine.questions.flights.has(Flight::Call(id)) => Flight::Run(run),
             Some(_) | None => Flight::Call(id),
         };
         let follow = || follow(Arc::clone(engine), approval.clone(), caller.clone());
-        match SingleFlights::join(engine, flight, follow).await {
+        match engine.questions.flights.join(flight, follow).await {
             Some(landed) => Ok(landed?),
             None => Ok(outcome(Status::Failed(lost()))),
         }
@@ -114,7 +115,7 @@ pub(super) async fn follow(engine: Arc<Engine>, mut approval: Approval, caller: 
     if let Some(by) = engine.stop.by() {
         return Ok(failed(stop::refused(by)));
     }
-    if let Some(error) = out_of_reach(&engine, &approval) {
+    if let Some(error) = out_of_reach(&engine.registry, &approval) {
         return Ok(failed(error));
     }
     let call = Box::new(call_of(&approval, caller));
@@ -140,10 +141,10 @@ fn call_of(approval: &Approval, mut caller: Caller) -> Call {
 }
 
 /// Why an approved call can be made only by whoever has asked for it.
-pub(super) fn out_of_reach(engine: &Engine, approval: &Approval) -> Option<ToolError> {
+pub(super) fn out_of_reach(registry: &Registry, approval: &Approval) -> Option<ToolError> {
     let why = if approval.withheld {
         "this call is approved, but its arguments hold a secret, which is not kept".to_owned()
-    } else if engine.registry.tool(&approval.tool).is_none() {
+    } else if registry.tool(&approval.tool).is_none() {
         // What a server has beside tools is asked about too, and is in no registry.
         format!("this is approved, but `{}` is not among the tools that can be called", approval.tool)
     } else {
@@ -288,7 +289,13 @@ pub(crate) async fn go_on(
         let asked = engine.ledger.approval(id).await.ok().flatten();
         // Only a run waits; a call by itself has waited in the gate already.
         let Some(run) = asked.and_then(|asked| asked.part).map(|part| part.run) else { return outcome };
-        if until_decided(engine, id, until, call.cancellation.as_ref()).await.is_err() {
+        if engine
+            .questions
+            .feed
+            .until_decided(id, until, call.cancellation.as_ref(), &engine.stop)
+            .await
+            .is_err()
+        {
             return outcome;
         }
         let decided = engine.ledger.approval(id).await.ok().flatten();
@@ -300,7 +307,7 @@ pub(crate) async fn go_on(
                 outcome = resumed;
                 let is_over = !matches!(outcome.status, Status::Pending(_));
                 // Where that cannot be written, the outcome is given once more to whoever makes the call again.
-                if is_over && let Err(error) = repeat::tell(engine, run).await {
+                if is_over && let Err(error) = repeat::tell(&*engine.ledger, &*engine.clock, run).await {
                     tracing::warn!(%run, %error, "cannot write down that the caller was told");
                 }
             }
@@ -317,9 +324,9 @@ pub(crate) async fn go_on(
 /// Takes up runs that waited for a decision which has been made.
 pub(super) async fn resume_decided(engine: &Arc<Engine>) -> Result<Vec<Recovered>, JournalError> {
     engine.ledger.check()?;
-    let waiting = waiting(engine).await?.into_iter();
+    let waiting = waiting(&*engine.ledger).await?.into_iter();
     let taken_up = waiting.map(|run| async move {
-        match is_decided(engine, run).await {
+        match is_decided(&*engine.ledger, &*engine.clock, run).await {
             Ok(true) => resume_one(engine, run).await,
             Ok(false) => None,
             Err(error) => Some(Recovered { run, taken_up: TakenUp::Failed(error.into()) }),
@@ -341,10 +348,10 @@ async fn resume_one(engine: &Arc<Engine>, run: CallId) -> Option<Recovered> {
 }
 
 /// The runs that wait for a person.
-async fn waiting(engine: &Engine) -> Result<Vec<CallId>, JournalError> {
+async fn waiting(ledger: &dyn Ledger) -> Result<Vec<CallId>, JournalError> {
     let (mut waiting, mut after) = (Vec::new(), None);
     loop {
-        let page = engine.ledger.open_runs(after, PAGE).await?;
+        let page = ledger.open_runs(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(waiting) };
         after = Some(last.run);
         let of_page = page.iter().filter(|open| open.holder == Holder::Person);
@@ -355,7 +362,7 @@ async fn waiting(engine: &Engine) -> Result<Vec<CallId>, JournalError> {
 /// Goes on with runs as decisions are made. One look at all that wait answers for every decision that was
 /// made before it; only what goes on then has a task of its own, since it may take its time.
 pub(super) async fn resume_as_decided(engine: &Arc<Engine>) -> Result<Infallible, JournalError> {
-    let mut changes = ApprovalFeed::subscribe(engine).await?;
+    let mut changes = engine.questions.feed.subscribe().await?;
     loop {
         // At first too: something may have been decided before anybody listened.
         if let Err(error) = look(engine).await {
@@ -368,8 +375,8 @@ pub(super) async fn resume_as_decided(engine: &Arc<Engine>) -> Result<Infallible
 
 /// Lets every run go on that waited for a decision which has been made.
 async fn look(engine: &Arc<Engine>) -> Result<(), JournalError> {
-    let waiting = futures_util::stream::iter(waiting(engine).await?);
-    let each = async |run| match is_decided(engine, run).await {
+    let waiting = futures_util::stream::iter(waiting(&*engine.ledger).await?);
+    let each = async |run| match is_decided(&*engine.ledger, &*engine.clock, run).await {
         Ok(true) => {
             let engine = Arc::clone(engine);
             tokio::spawn(async move { say_resumed(resume_one(&engine, run).await) });
@@ -392,11 +399,11 @@ fn say_resumed(resumed: Option<Recovered>) {
 }
 
 /// Whether what a run waits for is an approval that somebody has decided.
-async fn is_decided(engine: &Engine, run: CallId) -> Result<bool, JournalError> {
-    let entries = engine.ledger.history(run).await?;
+async fn is_decided(ledger: &dyn Ledger, clock: &dyn Clock, run: CallId) -> Result<bool, JournalError> {
+    let entries = ledger.history(run).await?;
     let Some(id) = last_wait(&entries).and_then(|wait| wait.question) else { return Ok(false) };
-    let approval = engine.ledger.approval(id).await?;
-    Ok(approval.is_some_and(|found| found.state_at(engine.clock.now()) != ApprovalState::Pending))
+    let approval = ledger.approval(id).await?;
+    Ok(approval.is_some_and(|found| found.state_at(clock.now()) != ApprovalState::Pending))
 }
 
 #[cfg(test)]
@@ -443,7 +450,7 @@ mod tests {
         // Begun for an earlier question of the run, and about to tell that it waits for this one.
         let (land, landing) = tokio::sync::oneshot::channel::<Outcome>();
         let begin = || async { Ok(landing.await.unwrap()) };
-        let earlier = SingleFlights::join(engine, Flight::Run(asked.call_id), begin);
+        let earlier = engine.questions.flights.join(Flight::Run(asked.call_id), begin);
         let later = async {
             let ada = Decider::vouched("ada", Vouch::LocalUser);
             runtime.approvals().decide(id, Decision::approve(), &ada).await.unwrap();

@@ -12,17 +12,34 @@ mod repeat;
 mod standing;
 mod waiting;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use helve_core::ports::{Clock, Ledger};
 
 pub(crate) use bind::{binding, binding_of};
 pub use decide::{Approvals, DecideError, Decider, Decision, Remember, Vouch};
-pub(crate) use flight::SingleFlights;
+use flight::SingleFlights;
 pub(crate) use follow::{go_on, pending};
 pub(crate) use outside::leads_outside;
 pub(crate) use repeat::outcome_of_repeated;
 pub use standing::{Ready, Standing};
+use waiting::ApprovalFeed;
 pub use waiting::Changes;
-pub(crate) use waiting::{ApprovalFeed, until_decided};
+
+/// Questions to people, while somebody waits for an answer.
+pub(crate) struct Questions {
+    /// Tells what was decided.
+    pub(crate) feed: Arc<ApprovalFeed>,
+    /// What runs because somebody came back for it.
+    flights: Arc<SingleFlights>,
+}
+
+impl Questions {
+    pub(crate) fn new(ledger: Arc<dyn Ledger>, clock: Arc<dyn Clock>, keep: Duration) -> Self {
+        Self { feed: Arc::new(ApprovalFeed::new(ledger, clock, keep)), flights: Arc::default() }
+    }
+}
 
 /// How questions to people are handled. The defaults are safe.
 #[derive(Debug, Clone)]

@@ -9,9 +9,10 @@
 
 use std::collections::HashSet;
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::approval::{Approval, ApprovalQuery};
-use helve_core::ports::JournalError;
+use helve_core::ports::{Clock, JournalError, Ledger};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
 use helve_core::{BoxFuture, Call, CallId, Outcome, Status};
@@ -20,7 +21,6 @@ use tokio::time::Instant;
 
 use super::flight::Flight;
 use super::follow::{end_of, follow, is_under_way, lost};
-use super::{SingleFlights, until_decided};
 use crate::runs::step;
 use crate::runtime::Engine;
 
@@ -46,23 +46,28 @@ async fn repeated(
     outer: String,
     received_at: Timestamp,
 ) -> Result<Option<Outcome>, JournalError> {
-    let Some((run, approval)) = untold(engine, outer, received_at).await? else { return Ok(None) };
+    let Some((run, approval)) =
+        untold(&*engine.ledger, engine.settings.approvals.ttl, outer, received_at).await?
+    else {
+        return Ok(None);
+    };
     let until = Instant::now() + engine.settings.timeout_default;
     let wait = call.approval_wait.map(|wait| Instant::now() + wait);
     loop {
         let following = || follow(Arc::clone(engine), approval.clone(), call.caller.as_ref().clone());
-        let landed = SingleFlights::join(engine, Flight::Run(run), following).await.transpose()?;
+        let landed = engine.questions.flights.join(Flight::Run(run), following).await.transpose()?;
         match landed.as_ref().map(|outcome| &outcome.status) {
             Some(Status::Pending(pending)) => match wait.filter(|wait| Instant::now() < *wait) {
                 // Its caller waits for a person, and goes on with the run once one has decided.
                 Some(wait) => {
-                    until_decided(engine, pending.approval_id, wait, call.cancellation.as_ref()).await?
+                    let (feed, token) = (&engine.questions.feed, call.cancellation.as_ref());
+                    feed.until_decided(pending.approval_id, wait, token, &engine.stop).await?
                 }
                 None => return Ok(landed),
             },
             Some(Status::Failed(error)) if is_under_way(error) && Instant::now() < until => {}
             Some(Status::Done(_) | Status::Failed(_)) => {
-                tell(engine, run).await?;
+                tell(&*engine.ledger, &*engine.clock, run).await?;
                 return Ok(landed);
             }
             None => return Ok(Some(unknown(run, &approval))),
@@ -80,16 +85,17 @@ fn unknown(run: CallId, approval: &Approval) -> Outcome {
 
 /// The newest run of a call that waited for a person and whose end its caller does not know, and a question of it.
 async fn untold(
-    engine: &Engine,
+    ledger: &dyn Ledger,
+    kept_for: Duration,
     outer: String,
     received_at: Timestamp,
 ) -> Result<Option<(CallId, Approval)>, JournalError> {
     let mut query = ApprovalQuery::default();
     (query.outer, query.limit) = (Some(outer), QUESTIONS_MAX);
     let mut seen = HashSet::new();
-    for approval in engine.ledger.approvals(query).await? {
+    for approval in ledger.approvals(query).await? {
         let run = approval.run();
-        if seen.insert(run) && !is_told(engine, &engine.ledger.history(run).await?, run, received_at) {
+        if seen.insert(run) && !is_told(&ledger.history(run).await?, kept_for, run, received_at) {
             return Ok(Some((run, approval)));
         }
     }
@@ -98,9 +104,9 @@ async fn untold(
 
 /// Whether a run's outcome is no longer for one who called at this time: somebody was told before, or nobody came for
 /// it in the time that an approval is good for.
-fn is_told(engine: &Engine, entries: &[Entry], run: CallId, received_at: Timestamp) -> bool {
+fn is_told(entries: &[Entry], kept_for: Duration, run: CallId, received_at: Timestamp) -> bool {
     let Some(finished) = end_of(entries, run) else { return false };
-    let kept_until = finished.at.saturating_add(engine.settings.approvals.ttl).unwrap_or(Timestamp::MAX);
+    let kept_until = finished.at.saturating_add(kept_for).unwrap_or(Timestamp::MAX);
     received_at >= kept_until || told_at(entries).is_some_and(|told| told <= received_at)
 }
 
@@ -113,11 +119,11 @@ fn told_at(entries: &[Entry]) -> Option<Timestamp> {
 }
 
 /// Writes down that the caller of a run is told how it ended, where it has.
-pub(super) async fn tell(engine: &Engine, run: CallId) -> Result<(), JournalError> {
-    let entries = engine.ledger.history(run).await?;
+pub(super) async fn tell(ledger: &dyn Ledger, clock: &dyn Clock, run: CallId) -> Result<(), JournalError> {
+    let entries = ledger.history(run).await?;
     if end_of(&entries, run).is_some() && told_at(&entries).is_none() {
-        let told = Entry::Step(step(engine.clock.now(), run, run, StepKind::Told));
-        engine.ledger.commit(told).await?;
+        let told = Entry::Step(step(clock.now(), run, run, StepKind::Told));
+        ledger.commit(told).await?;
     }
     Ok(())
 }

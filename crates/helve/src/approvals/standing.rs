@@ -61,8 +61,8 @@ impl Runtime {
             }
             ApprovalState::Approved | ApprovalState::Used => match run_of(&approval) {
                 Some(run) => return self.standing_of_run(run, &approval).await,
-                None if self.engine().single_flights.has(Flight::Call(id)) => running(&approval),
-                None => match out_of_reach(self.engine(), &approval) {
+                None if self.engine().questions.flights.has(Flight::Call(id)) => running(&approval),
+                None => match out_of_reach(&self.engine().registry, &approval) {
                     Some(error) => Standing::Ended(outcome(Status::Failed(error))),
                     None => Standing::Ready(ready(&approval)),
                 },

@@ -4,12 +4,13 @@
 //! nobody else can write.
 
 use helve_core::memory::{MemoryChange, MemoryError, MemoryPlace, MemoryScope, Operation, RESERVED_PREFIX};
-use helve_core::ports::Memory;
+use helve_core::ports::{Clock, Memory};
 use helve_core::{Caller, Outcome};
 use jiff::SignedDuration;
 use serde_json::json;
 
-use crate::runtime::Engine;
+use crate::registry::Registry;
+use crate::runtime::RuntimeMemory;
 
 /// How long a session remembers. Sessions do not say when they end.
 const KEPT: SignedDuration = SignedDuration::from_hours(30 * 24);
@@ -21,9 +22,14 @@ fn place(caller: &Caller, tool: &str) -> MemoryPlace {
 }
 
 /// Whether a tool has completed in the caller's session, or why that is not so.
-pub(super) async fn has_completed(engine: &Engine, caller: &Caller, tool: &str) -> Result<(), String> {
-    let found = engine.registry.tool(tool).ok_or_else(|| format!("no tool `{tool}` is registered"))?;
-    let noted = engine.memory.read(place(caller, found.name().as_str())).await;
+pub(super) async fn has_completed(
+    registry: &Registry,
+    memory: &dyn Memory,
+    caller: &Caller,
+    tool: &str,
+) -> Result<(), String> {
+    let found = registry.tool(tool).ok_or_else(|| format!("no tool `{tool}` is registered"))?;
+    let noted = memory.read(place(caller, found.name().as_str())).await;
     match noted.map_err(|error| error.to_string())? {
         Some(_) => Ok(()),
         None => Err(format!("`{tool}` has not completed in this session; call it first")),
@@ -31,19 +37,24 @@ pub(super) async fn has_completed(engine: &Engine, caller: &Caller, tool: &str) 
 }
 
 /// Notes that a tool has completed, where another waits for that.
-pub(crate) async fn note(engine: &Engine, caller: &Caller, outcome: &Outcome) {
-    if let Err(error) = write(engine, place(caller, &outcome.tool), outcome).await {
+pub(crate) async fn note(memory: &RuntimeMemory, clock: &dyn Clock, caller: &Caller, outcome: &Outcome) {
+    if let Err(error) = write(memory, clock, place(caller, &outcome.tool), outcome).await {
         // The tool did run, so this is no failure of the call; what waits for it waits on.
         tracing::warn!(call_id = %outcome.call_id, tool = %outcome.tool, %error, "its completion could not be noted");
     }
 }
 
-async fn write(engine: &Engine, place: MemoryPlace, outcome: &Outcome) -> Result<(), MemoryError> {
-    let noted = engine.memory.read(place.clone()).await?;
-    let is_fresh = noted.is_some_and(|note| engine.clock.now().duration_since(note.changed_at) < FRESH);
+async fn write(
+    memory: &RuntimeMemory,
+    clock: &dyn Clock,
+    place: MemoryPlace,
+    outcome: &Outcome,
+) -> Result<(), MemoryError> {
+    let noted = memory.read(place.clone()).await?;
+    let is_fresh = noted.is_some_and(|note| clock.now().duration_since(note.changed_at) < FRESH);
     if is_fresh {
         return Ok(());
     }
     let change = MemoryChange::new(Operation::Write(json!({ "call_id": outcome.call_id }))).for_time(KEPT);
-    engine.memory.note(place, change).await
+    memory.note(place, change).await
 }

@@ -11,8 +11,8 @@ use helve_core::precondition::{Check, Condition, DependencyStatus, Precondition}
 use helve_core::{Call, CallId, Caller, Context, ContextParts, Tool};
 use serde_json::Value;
 
-use super::{ConditionReport, NamedCheck, code, completed, tool_check};
-use crate::runtime::Engine;
+use super::{ConditionReport, Conditions, NamedCheck, code, completed, tool_check};
+use crate::runtime::{Engine, Settings};
 
 /// Longest reason, in characters: a check can say anything.
 const REASON_CHARS_MAX: usize = 500;
@@ -57,7 +57,7 @@ async fn report(
     index: usize,
     precondition: &Precondition,
 ) -> ConditionReport {
-    let time = time(engine, asked);
+    let time = time(&engine.settings, asked);
     let verdict = tokio::time::timeout(time, verdict(engine, asked, index, &precondition.condition, time));
     let verdict = verdict.await.unwrap_or_else(|_| Err(format!("no answer within {} ms", time.as_millis())));
     ConditionReport {
@@ -70,8 +70,8 @@ async fn report(
 }
 
 /// No check gets more time than the caller has for the whole call.
-fn time(engine: &Arc<Engine>, asked: Asked<'_>) -> Duration {
-    let allowed = engine.settings.precondition_timeout;
+fn time(settings: &Settings, asked: Asked<'_>) -> Duration {
+    let allowed = settings.precondition_timeout;
     asked.call.timeout.map_or(allowed, |timeout| timeout.min(allowed))
 }
 
@@ -97,9 +97,9 @@ async fn verdict(
         },
         Condition::State { state, scope, .. } => {
             let place = MemoryPlace::of(asked.caller(), *scope, state.as_str());
-            has_state(engine, asked, index, place).await
+            has_state(&engine.memory, asked, index, place).await
         }
-        Condition::Permission { permission } => is_granted(engine, asked.caller(), permission),
+        Condition::Permission { permission } => is_granted(&engine.conditions, asked.caller(), permission),
         Condition::Dependency { tool, status: DependencyStatus::Available } => {
             if engine.registry.has(tool) {
                 Ok(())
@@ -108,7 +108,7 @@ async fn verdict(
             }
         }
         Condition::Dependency { tool, status: DependencyStatus::Completed } => {
-            completed::has_completed(engine, asked.caller(), tool).await
+            completed::has_completed(&engine.registry, &engine.memory, asked.caller(), tool).await
         }
         Condition::Custom { id } => match engine.conditions.checks.get(id) {
             Some(NamedCheck::Code(check)) => run(check, format!("the check `{id}` says no")).await,
@@ -122,12 +122,12 @@ async fn verdict(
 }
 
 /// Compares a state with what is expected. The reason never shows the value, which may be secret.
-async fn has_state(engine: &Arc<Engine>, asked: Asked<'_>, index: usize, place: MemoryPlace) -> Verdict {
+async fn has_state(memory: &dyn Memory, asked: Asked<'_>, index: usize, place: MemoryPlace) -> Verdict {
     let Some(expected) = asked.tool.expected(index) else {
         return Err("nobody knows what is expected".to_owned());
     };
     let (scope, key) = (place.scope.as_str(), place.key.clone());
-    let found = engine.memory.read(place).await.map_err(|error| error.to_string())?;
+    let found = memory.read(place).await.map_err(|error| error.to_string())?;
     let value = found.map(|remembered| remembered.value);
     match (expected.holds(value.as_ref()), &value) {
         (Ok(true), _) => Ok(()),
@@ -137,8 +137,8 @@ async fn has_state(engine: &Arc<Engine>, asked: Asked<'_>, index: usize, place: 
     }
 }
 
-fn is_granted(engine: &Arc<Engine>, caller: &Caller, permission: &str) -> Verdict {
-    let of = |principal: &str| engine.conditions.grants.get(principal).into_iter().flatten();
+fn is_granted(conditions: &Conditions, caller: &Caller, permission: &str) -> Verdict {
+    let of = |principal: &str| conditions.grants.get(principal).into_iter().flatten();
     let own = caller.principal.as_deref().into_iter().flat_map(of);
     let mut grants = caller.grants.iter().chain(own).chain(of(EVERYBODY));
     if grants.any(|grant| pattern::matches(grant, permission)) {

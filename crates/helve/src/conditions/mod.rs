@@ -12,6 +12,7 @@ mod tool_check;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use helve_core::ports::{Connected, Integrations};
 use helve_core::precondition::Check;
 use serde::Serialize;
 
@@ -19,12 +20,24 @@ pub(crate) use evaluate::{Asked, evaluate};
 pub use tool_check::ToolCheck;
 
 /// What a runtime knows for checking conditions.
-#[derive(Default)]
 pub(crate) struct Conditions {
+    /// Connected accounts.
+    pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) resources: BTreeMap<String, Arc<dyn Check>>,
     pub(crate) checks: BTreeMap<String, NamedCheck>,
     /// Permissions by principal; those of `*` are everybody's.
     pub(crate) grants: BTreeMap<String, Vec<String>>,
+}
+
+impl Default for Conditions {
+    fn default() -> Self {
+        Self {
+            integrations: Arc::new(Connected::default()),
+            resources: BTreeMap::new(),
+            checks: BTreeMap::new(),
+            grants: BTreeMap::new(),
+        }
+    }
 }
 
 /// A check that tools ask for by its id.

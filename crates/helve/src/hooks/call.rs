@@ -9,9 +9,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::run::TakenBack;
-use super::{Behalf, Fired, Listed, Matched, Names, Spoken, combine, run_all};
-use crate::runtime::Engine;
-use crate::sessions;
+use super::{Behalf, Fired, Hooks, Listed, Matched, Names, Spoken, combine, run_all};
+use crate::runtime::{Engine, Judges};
 
 /// What hooks are told of one call.
 pub(crate) struct OfCall<'a> {
@@ -26,12 +25,12 @@ pub(crate) struct OfCall<'a> {
 
 impl OfCall<'_> {
     /// The event in a hook's words.
-    fn input(&self, engine: &Engine, mode: PermissionMode, spoken: Spoken) -> Arc<HookInput> {
+    fn input(&self, hooks: &Hooks, mode: PermissionMode, spoken: Spoken) -> Arc<HookInput> {
         let names = Names::of(self.tool);
         let mut input = HookInput::new(self.event.clone());
         // Scripts like to name files after it, so it is never empty.
         input.session_id = self.caller.session.clone().unwrap_or_else(|| "none".to_owned());
-        input.cwd = engine.hooks.folder();
+        input.cwd = hooks.folder();
         input.permission_mode = Some(mode.as_str().into());
         input.agent_id.clone_from(&self.caller.agent);
         input.tool_name = Some(names.name(spoken).into_owned());
@@ -48,7 +47,7 @@ impl OfCall<'_> {
     }
 
     /// Who is told, each in words of their own.
-    async fn matching<'l>(&self, engine: &Engine, listed: &'l [Listed]) -> Vec<Matched<'l>> {
+    async fn matching<'l>(&self, hooks: &Hooks, judges: &Judges, listed: &'l [Listed]) -> Vec<Matched<'l>> {
         let names = Names::of(self.tool);
         let mut matched: Vec<Matched<'l>> = Vec::new();
         let mut known = None;
@@ -56,11 +55,11 @@ impl OfCall<'_> {
             let Some(spoken) = names.matched(&one.entry.matcher) else { continue };
             let mode = match known {
                 Some(mode) => mode,
-                None => *known.insert(sessions::mode(engine, self.caller).await),
+                None => *known.insert(judges.mode(self.caller).await),
             };
             let told = matched.iter().find(|other| other.spoken.is_like(spoken));
             let input =
-                told.map_or_else(|| self.input(engine, mode, spoken), |other| Arc::clone(&other.input));
+                told.map_or_else(|| self.input(hooks, mode, spoken), |other| Arc::clone(&other.input));
             matched.push(Matched { listed: one, input, spoken });
         }
         matched
@@ -73,7 +72,7 @@ impl OfCall<'_> {
         listed: &[Listed],
         taken_back: Option<&CancellationToken>,
     ) -> Result<Option<Fired>, TakenBack> {
-        let matched = self.matching(engine, listed).await;
+        let matched = self.matching(&engine.hooks, &engine.judges, listed).await;
         if matched.is_empty() {
             return Ok(None);
         }
@@ -83,7 +82,7 @@ impl OfCall<'_> {
 
     /// Tells them all while everything goes on, whatever they would say.
     pub(crate) async fn fire_in_background(self, engine: &Arc<Engine>, listed: &[Listed]) {
-        for mut one in self.matching(engine, listed).await {
+        for mut one in self.matching(&engine.hooks, &engine.judges, listed).await {
             let entry = super::HookEntry { in_background: true, ..one.listed.entry.clone() };
             let listed = Listed { entry, by: Arc::clone(&one.listed.by) };
             one.listed = &listed;

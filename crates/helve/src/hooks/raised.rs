@@ -17,8 +17,7 @@ use tokio::sync::Semaphore;
 
 use super::{Fired, Hooks, combine, run_all};
 use crate::pipeline::{self, Origin};
-use crate::runtime::{Engine, Runtime, stop};
-use crate::sessions;
+use crate::runtime::{Engine, Judges, Runtime, stop};
 
 /// The name under which an event from outside is judged and recorded. No tool may have it.
 pub const RAISE: &str = "hook-fire";
@@ -77,7 +76,7 @@ impl HookHost for RaisedHost {
         // An ordinary call of this caller: hooks hear of it too. That ends, since what those call is
         // `hook`'s, and fires none.
         let call = Box::new(call.by(Arc::clone(&self.caller)));
-        Box::pin(async move { pipeline::run(&self.engine, call, Origin::Outside).await })
+        Box::pin(async move { pipeline::run(&self.engine, call, Origin::Outside(None)).await })
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {
@@ -133,7 +132,7 @@ impl Runtime {
         if input.cwd.is_empty() {
             input.cwd = engine.hooks.folder();
         }
-        let mode = || engine.permissions.mode(None).as_str().into();
+        let mode = || engine.judges.permissions.mode(None).as_str().into();
         input.permission_mode = Some(input.permission_mode.unwrap_or_else(mode));
         let input = Arc::new(input);
         let listed = engine.hooks.of(&input.event).unwrap_or_default();
@@ -199,8 +198,8 @@ impl Handler for Raise {
             let gone = || ToolError::new(ErrorCode::Internal, "the runtime has ended");
             let engine = engine.ok_or_else(gone)?;
             let caller = context.caller();
-            let input = as_raised(&engine, arguments, caller).await?;
-            let _room = engine.raise_limits.admit(context.tool(), caller)?;
+            let input = as_raised(&engine.judges, arguments, caller).await?;
+            let _room = engine.limits.events.admit(context.tool(), caller)?;
             let behalf = Behalf::Caller(Arc::clone(caller));
             let fired = Runtime::of(&engine).tell(input, &behalf).await;
             serde_json::to_value(fired.to_output()).map_err(|error| {
@@ -211,7 +210,7 @@ impl Handler for Raise {
 }
 
 /// An event as hooks are told of it: who raised it is what the caller is, whatever the event says.
-async fn as_raised(engine: &Engine, event: Value, caller: &Caller) -> Result<HookInput, ToolError> {
+async fn as_raised(judges: &Judges, event: Value, caller: &Caller) -> Result<HookInput, ToolError> {
     let wrong = |why: String| ToolError::new(ErrorCode::ValidationFailed, why);
     let mut input: HookInput =
         serde_json::from_value(event).map_err(|error| wrong(format!("this is no event: {error}")))?;
@@ -226,7 +225,7 @@ async fn as_raised(engine: &Engine, event: Value, caller: &Caller) -> Result<Hoo
     // Scripts like to name files after it, so it is never empty.
     input.session_id = caller.session.clone().unwrap_or_else(|| "none".to_owned());
     input.agent_id.clone_from(&caller.agent);
-    input.permission_mode = Some(sessions::mode(engine, caller).await.as_str().into());
+    input.permission_mode = Some(judges.mode(caller).await.as_str().into());
     let who = json!({ "principal": caller.principal, "kind": caller.kind, "channel": caller.channel });
     input.fields.insert(RAISED_BY.to_owned(), who);
     Ok(input)

@@ -18,7 +18,37 @@ pub(crate) use health::{Health, Pass, Verdict};
 pub use local::LocalLimiter;
 pub(crate) use rules::Limits;
 
+use std::sync::Arc;
 use std::time::Duration;
+
+use helve_core::limit::LimitRule;
+use helve_core::ports::Limiter;
+
+/// What limits calls in one runtime.
+pub(crate) struct Limiters {
+    /// The rules of the settings.
+    pub(crate) calls: Limits,
+    /// What holds for events from outside beside these.
+    pub(crate) events: Limits,
+    pub(crate) costs: Costs,
+    pub(crate) health: Health,
+}
+
+impl Limiters {
+    pub(crate) fn new(
+        calls: &[LimitRule],
+        events: &[LimitRule],
+        health: Health,
+        limiter: Arc<dyn Limiter>,
+    ) -> Self {
+        Self {
+            calls: Limits::new(calls, Arc::clone(&limiter)),
+            events: Limits::new(events, limiter),
+            costs: Costs::new(calls),
+            health,
+        }
+    }
+}
 
 /// Errors carry whole milliseconds. Rounded down, who waits that long would come too early.
 fn whole_ms(time: Duration) -> Duration {

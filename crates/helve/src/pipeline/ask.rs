@@ -1,9 +1,11 @@
 //! A question to a person: what they need to know before they decide.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::approval::{Ask, Mark};
 use helve_core::json::canonical;
+use helve_core::ports::Ledger;
 use helve_core::record::RawJson;
 use helve_core::{
     Approval, ApprovalId, ApprovalQuery, ApprovalState, Call, Context, ContextParts, ErrorCode, Label,
@@ -19,10 +21,7 @@ pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
 use crate::runtime::Engine;
-use crate::sessions::{self, Fresh};
-
-/// Longest preview, in bytes.
-const PREVIEW_BYTES_MAX: usize = 64 << 10;
+use crate::sessions::{Fresh, Sessions};
 
 /// The question whether a call may run.
 pub(super) async fn question(
@@ -55,7 +54,7 @@ pub(super) async fn question(
         call.advice.as_ref().map(|advice| record.arguments.scrubber().advice(advice).into_inner());
     approval.asks_each_time = asks_each_time;
     approval.risk = tool.definition().risk;
-    approval.marks = marks(engine, tool, call).await;
+    approval.marks = marks(&engine.judges.sessions, &engine.settings.approvals.own_domains, tool, call).await;
     approval.part = record.subject.part().cloned();
     approval.outer = record.subject.part().and_then(|_| record.subject.run()?.outer().map(str::to_owned));
     approval.idempotency_key = call.idempotency_key.clone();
@@ -74,7 +73,7 @@ pub(super) async fn question(
 /// The approval that this call has used up already, under its idempotency key. What it would use may be gone since,
 /// because of that very call, so nobody looks at it: the ledger answers with what became of the call.
 pub(super) async fn used_before(
-    engine: &Engine,
+    ledger: &dyn Ledger,
     tool: &Tool,
     call: &Call,
     record: &BeforeWork<'_, '_>,
@@ -85,21 +84,21 @@ pub(super) async fn used_before(
     let mut query = ApprovalQuery::default();
     (query.state, query.tool) = (Some(ApprovalState::Used), Some(tool.name().to_string()));
     query.principal.clone_from(&call.caller.principal);
-    let used = engine.ledger.approvals(query).await.map_err(unavailable)?;
+    let used = ledger.approvals(query).await.map_err(unavailable)?;
     let binding = binding(tool, call, record.subject.part());
     Ok(used.into_iter().find(|approval| approval.binding == binding))
 }
 
 /// What a person should mind.
-async fn marks(engine: &Engine, tool: &Tool, call: &Call) -> Vec<Mark> {
+async fn marks(sessions: &Sessions, own_domains: &[String], tool: &Tool, call: &Call) -> Vec<Mark> {
     let mut marks = Mark::of(tool.definition());
-    let session = sessions::of(engine, &call.caller, Fresh::known()).await;
+    let session = sessions.of(&call.caller, Fresh::known()).await;
     // Where that cannot be read the call does not run anyway.
     let labels = session.ok().flatten().map_or(LabelSet::NONE, |session| session.labels());
     if labels.has(Label::Untrusted) {
         marks.push(Mark::UntrustedSession);
     }
-    if leads_outside(&call.arguments, &engine.settings.approvals.own_domains) {
+    if leads_outside(&call.arguments, own_domains) {
         marks.push(Mark::OutsideDomain);
     }
     marks
@@ -129,8 +128,8 @@ async fn preview(
         Err(error) => Preview::new(format!("(no preview: {error})")),
     };
     preview.text = without(record, preview.text);
-    if preview.text.len() > PREVIEW_BYTES_MAX {
-        preview.text.truncate(preview.text.floor_char_boundary(PREVIEW_BYTES_MAX));
+    if preview.text.len() > Preview::TEXT_BYTES_MAX {
+        preview.text.truncate(preview.text.floor_char_boundary(Preview::TEXT_BYTES_MAX));
         preview.text.push_str("\n… (cut)");
     }
     Ok(Some(preview))
@@ -142,7 +141,7 @@ async fn make_preview(
     call: &Call,
     record: &BeforeWork<'_, '_>,
 ) -> Result<Option<Preview>, ToolError> {
-    let at_most = engine.settings.precondition_timeout;
+    let at_most = preview_timeout(engine, tool);
     let deadline = std::time::Instant::now() + at_most;
     let known =
         ContextParts::new(record.subject.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
@@ -161,6 +160,15 @@ async fn make_preview(
     });
     let made = tokio::time::timeout(at_most, guarded(&engine.settings, preview)).await;
     made.unwrap_or_else(|_late| Err(ToolError::new(ErrorCode::Timeout, "the tool took too long")))
+}
+
+/// How long a tool may take to show what it would do. One that must show it looks at all that the call would use, a file
+/// on a slow server say, so it gets the time that the call would have.
+fn preview_timeout(engine: &Engine, tool: &Tool) -> Duration {
+    let settings = &engine.settings;
+    let own = tool.definition().timeout_ms.filter(|_| tool.handler().needs_preview());
+    let own = own.map_or(Duration::ZERO, Duration::from_millis).min(settings.timeout_max);
+    settings.precondition_timeout.max(own)
 }
 
 fn no_fingerprint(tool: &Tool) -> ToolError {

@@ -8,7 +8,7 @@ use helve_core::{
 use super::judge;
 use super::origin::Origin;
 use super::resolve::ResolvedCall;
-use crate::runtime::Engine;
+use crate::runtime::{LivePolicy, Settings};
 
 /// A call whose caller may use the tool.
 pub(super) struct AuthorizedCall(pub(super) ResolvedCall);
@@ -22,20 +22,26 @@ pub(super) struct Unauthorized {
 
 /// Checks that the caller may use the tool.
 pub(super) fn authorize(
-    engine: &Engine,
+    settings: &Settings,
+    policy: &LivePolicy,
     resolved: ResolvedCall,
     origin: &Origin,
 ) -> Result<AuthorizedCall, Unauthorized> {
-    match denial(engine, &resolved, origin) {
+    match denial(settings, policy, &resolved, origin) {
         None => Ok(AuthorizedCall(resolved)),
         Some((error, vote)) => Err(Unauthorized { call: resolved.call, vote, error }),
     }
 }
 
 /// Why a caller may not use a tool, and who says so.
-pub(super) fn denial(engine: &Engine, resolved: &ResolvedCall, origin: &Origin) -> Option<(ToolError, Vote)> {
+pub(super) fn denial(
+    settings: &Settings,
+    policy: &LivePolicy,
+    resolved: &ResolvedCall,
+    origin: &Origin,
+) -> Option<(ToolError, Vote)> {
     let (caller, name) = (&resolved.call.caller, resolved.tool.name());
-    if engine.settings.require_authentication && caller.principal.is_none() {
+    if settings.require_authentication && caller.principal.is_none() {
         let error = ToolError::new(ErrorCode::NotAuthorized, "the caller did not say who it is")
             .suggest("call with a principal; this runtime requires authentication");
         return Some((error, Vote::new(VoteSource::Authentication, Stance::Deny)));
@@ -53,28 +59,26 @@ pub(super) fn denial(engine: &Engine, resolved: &ResolvedCall, origin: &Origin) 
         return Some((error, Vote::new(VoteSource::AccessList, Stance::Deny)));
     }
     let vote = match origin.served() {
-        Some(served) => {
-            engine.policy.rule(|| served.request(&resolved.call, LabelSet::NONE, engine.clock.now()))
-        }
-        None => see(engine, caller, &resolved.tool),
+        Some(served) => policy.rule(|now| served.request(&resolved.call, LabelSet::NONE, now)),
+        None => see(policy, caller, &resolved.tool),
     }?;
     (vote.stance == Stance::Deny).then(|| (judge::denial(&vote), vote))
 }
 
 /// What the policy says to a caller who wants to know of a tool. Nothing, where there is none.
-fn see(engine: &Engine, caller: &Caller, tool: &Tool) -> Option<Vote> {
-    engine.policy.rule(|| PolicyRequest {
+fn see(policy: &LivePolicy, caller: &Caller, tool: &Tool) -> Option<Vote> {
+    policy.rule(|now| PolicyRequest {
         caller,
         action: Action::List,
         resource: PolicyResource::Tool(tool),
         arguments: None,
         labels: LabelSet::NONE,
-        now: engine.clock.now(),
+        now,
     })
 }
 
 /// Whether a caller may know of a tool: the same that is asked before they call it.
-pub(crate) fn may_see(engine: &Engine, caller: &Caller, tool: &Tool) -> bool {
+pub(crate) fn may_see(policy: &LivePolicy, caller: &Caller, tool: &Tool) -> bool {
     caller.access.allows(tool.name())
-        && see(engine, caller, tool).is_none_or(|vote| vote.stance != Stance::Deny)
+        && see(policy, caller, tool).is_none_or(|vote| vote.stance != Stance::Deny)
 }

@@ -24,7 +24,7 @@ pub(super) fn check(
 ) -> Result<Status, ToolError> {
     let kept_bytes_max = record.kept_bytes_max();
     let (record, scrubber) = (&mut record.result, record.arguments.scrubber_mut());
-    let Answer { tool, result, doing: _ } = answer;
+    let Answer { tool, result } = answer;
     let result = result.map_err(|error| bounded(settings, &tool, error));
     let attached = check_attached(settings, &tool, record);
     match result {

@@ -8,6 +8,7 @@ use helve_core::approval::{Asked, Grant, Rule};
 use helve_core::event::EventKind;
 use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
+use helve_core::ports::{Clock, Ledger};
 use helve_core::run::StepKind;
 use helve_core::{
     Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, RuleId, Stance, Tool,
@@ -24,11 +25,10 @@ use super::ready::ReadyCall;
 use super::record::{BeforeWork, unavailable};
 use super::resolve::ResolvedCall;
 use super::votes::{collect_votes, refuse, still_allowed};
-use crate::approvals::{binding, outcome_of_repeated, until_decided};
+use crate::approvals::{binding, outcome_of_repeated};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
-use crate::runtime::{Engine, stop};
-use crate::sessions;
+use crate::runtime::{Engine, Judges, stop};
 
 /// How long the program around Helve may take to answer.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
@@ -117,7 +117,7 @@ pub(super) async fn decide(
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
-    let never_ask = collect_votes(engine, &tool, &call, record).await?;
+    let never_ask = collect_votes(&engine.judges, engine.settings.ask_from, &tool, &call, record).await?;
     let reasons = match judge(record.ballot.votes(), MayAsk::Yes) {
         Verdict::Deny(vote) => return Err(denial(&vote)),
         Verdict::Allow => None,
@@ -151,7 +151,7 @@ async fn ask(
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     if !reasons.asks_each_time()
-        && let Some(rule_id) = allowed_by_rule(engine, &tool, &call).await?
+        && let Some(rule_id) = allowed_by_rule(&*engine.ledger, &*engine.clock, &tool, &call).await?
     {
         record.subject.tell_step(StepKind::RuleUsed { rule_id });
         let by = format!("approval rule {rule_id}");
@@ -171,8 +171,8 @@ async fn ask(
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
-    if let Some(used) = ask::used_before(engine, &tool, &call, record).await? {
-        return permit(engine, tool, call, used, record).await;
+    if let Some(used) = ask::used_before(&*engine.ledger, &tool, &call, record).await? {
+        return permit(&engine.judges, tool, call, used, record).await;
     }
     // What the run did so far must be on disk before something that may take days.
     record.subject.settle_run().await?;
@@ -183,12 +183,12 @@ async fn ask(
         let asked = engine.ledger.ask(question.clone().into()).await.map_err(unavailable)?;
         let approval = match asked {
             Asked::New(approval) => {
-                engine.approval_feed.nudge();
+                engine.questions.feed.nudge();
                 approval
             }
             Asked::Standing(approval) => approval,
             Asked::Approved(approval) => {
-                return permit(engine, tool, call, approval, record).await;
+                return permit(&engine.judges, tool, call, approval, record).await;
             }
             Asked::Denied(approval) | Asked::Expired(approval) => return Err(no(&approval, record)),
             Asked::TooMany => return Err(ask::too_many(engine.settings.approvals.pending_max)),
@@ -203,7 +203,8 @@ async fn ask(
         let (call_id, approval_id) = (record.subject.call_id(), approval.id);
         let told = || EventKind::Pending { call_id, tool: tool.name().clone(), approval_id };
         engine.registry.bus().publish_of(&call.caller, told);
-        until_decided(engine, approval.id, until, call.cancellation.as_ref()).await.map_err(unavailable)?;
+        let (feed, token) = (&engine.questions.feed, call.cancellation.as_ref());
+        feed.until_decided(approval.id, until, token, &engine.stop).await.map_err(unavailable)?;
         if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
             return Err(ask::taken_back(&approval));
         }
@@ -239,7 +240,7 @@ async fn use_up(
         return Err(ToolError::new(ErrorCode::ApprovalStale, message)
             .suggest("make the call again; a person is asked about it as it is now"));
     }
-    permit(engine, tool, call, approval, record).await
+    permit(&engine.judges, tool, call, approval, record).await
 }
 
 /// Lets hooks answer in place of a person, where they want to.
@@ -265,8 +266,8 @@ async fn ask_hooks(
             if let Some(input) = updated_input {
                 call.arguments = Value::Object(input);
             }
-            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
-            sessions::apply(engine, &call.caller, &updated_permissions.unwrap_or_default()).await?;
+            still_allowed(&engine.judges, &tool, &call, record.subject, record.ballot).await?;
+            engine.judges.apply(&call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
@@ -280,7 +281,7 @@ async fn ask_program(
     reasons: &Reasons,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
-    let Some(program) = &engine.permissions.can_use_tool else {
+    let Some(program) = &engine.judges.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
     let suggestions = suggestions(&tool, reasons.asks_each_time());
@@ -315,8 +316,8 @@ async fn ask_program(
                 Some(remark) => vote.because(remark),
                 None => vote,
             });
-            still_allowed(engine, &tool, &call, record.subject, record.ballot).await?;
-            sessions::apply(engine, &call.caller, &updates).await?;
+            still_allowed(&engine.judges, &tool, &call, record.subject, record.ballot).await?;
+            engine.judges.apply(&call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
@@ -334,12 +335,17 @@ async fn cancelled(call: &Call) {
 }
 
 /// The rule by which a person has allowed the like for the session.
-async fn allowed_by_rule(engine: &Engine, tool: &Tool, call: &Call) -> Result<Option<RuleId>, ToolError> {
+async fn allowed_by_rule(
+    ledger: &dyn Ledger,
+    clock: &dyn Clock,
+    tool: &Tool,
+    call: &Call,
+) -> Result<Option<RuleId>, ToolError> {
     /// Most rules of one tool that are looked at. Beyond that a person is asked.
     const RULES_MAX: usize = 1_000;
     let name = Some(tool.name().to_string());
-    let rules = engine.ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
-    let now = engine.clock.now();
+    let rules = ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
+    let now = clock.now();
     let allows = |rule: &&Rule| rule.allows(tool.digest(), &call.caller, &call.arguments, now);
     Ok(rules.iter().find(allows).map(|rule| rule.id))
 }
@@ -347,14 +353,14 @@ async fn allowed_by_rule(engine: &Engine, tool: &Tool, call: &Call) -> Result<Op
 /// A person has approved the call, perhaps with other arguments, and perhaps long after everybody was
 /// heard. Who is refused now leaves the approval as it is: only a start uses it up.
 async fn permit(
-    engine: &Engine,
+    judges: &Judges,
     tool: Tool,
     call: Box<Call>,
     approval: Approval,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
     let permitted = permitted_by(tool, call, approval, record);
-    still_allowed(engine, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
+    still_allowed(judges, &permitted.tool, &permitted.call, record.subject, record.ballot).await?;
     Ok(Decision::Allow(permitted))
 }
 

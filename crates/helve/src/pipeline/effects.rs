@@ -9,7 +9,7 @@ use helve_core::effect::{Change, Effect, MemoryOperation, StateOperation};
 use helve_core::event::EventKind;
 use helve_core::expression::{ExpressionError, Scope};
 use helve_core::memory::{MemoryChange, MemoryError, MemoryPlace, MemoryScope, Operation, negated};
-use helve_core::ports::{EffectId, Memory};
+use helve_core::ports::{Clock, EffectId, Ledger, Memory};
 use helve_core::record::Entry;
 use helve_core::run::{EffectReport, EffectState, StepKind};
 use helve_core::template::Template;
@@ -19,7 +19,8 @@ use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
 
 use super::record::{CallRecorder, error_of_run, unavailable};
-use crate::runs::{ActiveRun, UndoRecord, UndoState, cascade, cascade_path, undo_below};
+use crate::bus::Bus;
+use crate::runs::{ActiveRun, Event, UndoRecord, UndoState, cascade, cascade_path, undo_below};
 use crate::runtime::{Engine, Settings};
 
 /// What a call that may have effects did.
@@ -37,7 +38,7 @@ pub(super) async fn apply(
     let Status::Done(output) = &status else { return Ok(status) };
     if output.is_failure {
         let error = output.value.get("error").unwrap_or(&Value::Null);
-        tell_failure(engine, &doing, error, record);
+        tell_failure(engine.registry.bus(), &doing, error, record);
         return Ok(status);
     }
     let Some(run) = record.subject.run().cloned() else { return Ok(status) };
@@ -60,7 +61,7 @@ pub(super) fn tells_failure(tool: &Tool) -> bool {
 
 /// Tells whoever is to be told that the call failed. Nothing else is changed then, and what cannot be told does not hide
 /// the failure.
-pub(super) fn tell_failure(engine: &Engine, doing: &Doing, error: &Value, record: &mut CallRecorder<'_>) {
+pub(super) fn tell_failure(bus: &Bus, doing: &Doing, error: &Value, record: &mut CallRecorder<'_>) {
     let tool = &doing.tool;
     if !tells_failure(tool) {
         return;
@@ -82,7 +83,7 @@ pub(super) fn tell_failure(engine: &Engine, doing: &Doing, error: &Value, record
         let payload = payload.as_ref().map_or_else(|| Ok(error.clone()), |payload| payload.render(&scope))?;
         let (call_id, tool, event) = (record.subject.call_id(), tool.name().clone(), event.clone());
         let told = || EventKind::Notification { call_id, tool, event, payload };
-        engine.registry.bus().publish_of(record.subject.caller(), told);
+        bus.publish_of(record.subject.caller(), told);
         Ok(EffectState::Applied)
     };
     let report = |effect: &Effect| {
@@ -97,23 +98,18 @@ pub(super) fn tell_failure(engine: &Engine, doing: &Doing, error: &Value, record
 }
 
 /// Keeps what a tool did whose answer is not what it promises: the call has failed, and what it did stands.
-pub(super) fn keep_undescribed(
-    engine: &Engine,
-    doing: Doing,
-    error: &ToolError,
-    record: &mut CallRecorder<'_>,
-) {
+pub(super) fn keep_undescribed(bus: &Bus, doing: Doing, error: &ToolError, record: &mut CallRecorder<'_>) {
     let told = Doing { tool: doing.tool.clone(), arguments: doing.arguments.clone() };
     let mut undo_record = done(doing, Value::Null, record);
     undo_record.withheld = true;
     record.work.set_effects(reports(&undo_record));
     record.work.keep_undo_record(undo_record);
-    tell_failure(engine, &told, &shown(error, record), record);
+    tell_failure(bus, &told, &shown(error, record), record);
 }
 
 /// The tool ran and failed: whoever is to be told is.
 pub(super) fn failed(
-    engine: &Engine,
+    bus: &Bus,
     doing: &Doing,
     checked: &Result<Status, ToolError>,
     record: &mut CallRecorder<'_>,
@@ -123,7 +119,7 @@ pub(super) fn failed(
         Ok(Status::Done(output)) => output.value.get("error").cloned().unwrap_or_default(),
         Ok(Status::Failed(_) | Status::Pending(_)) => return,
     };
-    tell_failure(engine, doing, &error, record);
+    tell_failure(bus, doing, &error, record);
 }
 
 /// An error for whoever listens: without the call's secrets.
@@ -172,20 +168,20 @@ async fn apply_all(
                     undo_record.effects[index] = state;
                     continue;
                 }
-                Err(error) if run.is_halted() => {
+                Err(error) if run.is_interrupted() => {
                     record.work.suspend();
                     return Err(error);
                 }
                 Err(error) => {
                     undo_record.effects[index] = EffectState::Failed;
                     let kind = StepKind::EffectFailed { index: number(index), code: error.code() };
-                    note(engine, run, undo_record, kind, Some(&error)).await?;
+                    note(&*engine.ledger, &*engine.clock, run, undo_record, kind, Some(&error)).await?;
                     error
                 }
             },
         };
         roll_back(engine, run, undo_record).await;
-        if run.is_halted() {
+        if run.is_interrupted() {
             record.work.suspend();
         }
         return Err(effect_failed(undo_record, effect, &failed));
@@ -217,7 +213,15 @@ async fn apply_one(
     if let Some(condition) = &effect.when
         && !condition.holds(&scope).map_err(wrong)?
     {
-        note(engine, run, undo_record, StepKind::EffectSkipped { index: number(index) }, None).await?;
+        note(
+            &*engine.ledger,
+            &*engine.clock,
+            run,
+            undo_record,
+            StepKind::EffectSkipped { index: number(index) },
+            None,
+        )
+        .await?;
         return Ok(EffectState::Skipped);
     }
     let applied = StepKind::EffectApplied { index: number(index) };
@@ -228,7 +232,7 @@ async fn apply_one(
             undo_record.context(engine),
         );
         let value = guarded(&engine.settings, applying).await?;
-        let mut step = undo_record.step(engine, applied);
+        let mut step = undo_record.step(&*engine.clock, applied);
         step.payload = to_raw_value(&value).ok();
         undo_record.notes.insert(number(index), value);
         run.commit(&*engine.ledger, Entry::Step(step)).await.map_err(unavailable)?;
@@ -247,7 +251,7 @@ async fn apply_one(
         }
         Change::Notification { event, payload, on: _ } => {
             let payload = or_result(payload.as_ref(), &scope)?;
-            note(engine, run, undo_record, applied, None).await?;
+            note(&*engine.ledger, &*engine.clock, run, undo_record, applied, None).await?;
             let (call_id, tool) = (undo_record.call_id, undo_record.tool.name().clone());
             let event = event.clone();
             let told = || EventKind::Notification { call_id, tool, event, payload };
@@ -257,7 +261,7 @@ async fn apply_one(
             let call = Call::new(tool.clone(), arguments.render(&scope).map_err(wrong)?);
             let path = cascade_path(&undo_record.path, index);
             cascade(engine, run, undo_record, path, call).await?;
-            note(engine, run, undo_record, applied, None).await?;
+            note(&*engine.ledger, &*engine.clock, run, undo_record, applied, None).await?;
         }
     }
     Ok(EffectState::Applied)
@@ -316,7 +320,7 @@ async fn remember(
             }
         };
         let effect = EffectId { call_id: undo_record.call_id, index: number(index) };
-        let step = undo_record.step(engine, StepKind::EffectApplied { index: number(index) });
+        let step = undo_record.step(&*engine.clock, StepKind::EffectApplied { index: number(index) });
         match engine.memory.apply(effect, place.clone(), change, step).await {
             Err(MemoryError::Conflict { .. }) if conflicts < CONFLICTS_MAX => conflicts += 1,
             applied => return applied.map_err(|error| not_remembered(run, error)),
@@ -381,11 +385,13 @@ pub(crate) async fn roll_back(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_r
         undo_record.effects[index] = match roll_back_one(engine, run, undo_record, index, effect).await {
             Ok(()) => EffectState::RolledBack,
             // Not given up: it is taken back when the run goes on.
-            Err(_) if run.is_halted() => return,
+            Err(_) if run.is_interrupted() => return,
             Err(error) => {
                 tracing::warn!(call_id = %undo_record.call_id, index, %error, "an effect could not be taken back");
                 let kind = StepKind::RollbackFailed { index: number(index) };
-                if let Err(error) = note(engine, run, undo_record, kind, Some(&error)).await {
+                if let Err(error) =
+                    note(&*engine.ledger, &*engine.clock, run, undo_record, kind, Some(&error)).await
+                {
                     tracing::error!(call_id = %undo_record.call_id, %error, "that could not be recorded either");
                 }
                 EffectState::RollbackFailed
@@ -405,13 +411,13 @@ async fn roll_back_one(
     if let Some(handler) = undo_record.tool.effect_handler(index) {
         let applied = undo_record.notes.get(&number(index)).cloned().unwrap_or_default();
         guarded(&engine.settings, handler.roll_back(applied, undo_record.context(engine))).await?;
-        return note(engine, run, undo_record, taken_back, None).await;
+        return note(&*engine.ledger, &*engine.clock, run, undo_record, taken_back, None).await;
     }
     match &effect.change {
         Change::StateChange { .. } | Change::Memory { .. } => {
             run.settle(&*engine.ledger).await.map_err(unavailable)?;
             let effect = EffectId { call_id: undo_record.call_id, index: number(index) };
-            let undone = engine.memory.undo(effect, undo_record.step(engine, taken_back)).await;
+            let undone = engine.memory.undo(effect, undo_record.step(&*engine.clock, taken_back)).await;
             undone.map_err(|error| not_remembered(run, error))
         }
         Change::Notification { .. } => {
@@ -422,22 +428,23 @@ async fn roll_back_one(
                 let message = format!("`{tool}`, which it had called, could not be undone");
                 return Err(ToolError::new(ErrorCode::EffectFailed, message));
             }
-            note(engine, run, undo_record, taken_back, None).await
+            note(&*engine.ledger, &*engine.clock, run, undo_record, taken_back, None).await
         }
     }
 }
 
 /// Records a step, and waits for it.
 async fn note(
-    engine: &Engine,
+    ledger: &dyn Ledger,
+    clock: &dyn Clock,
     run: &ActiveRun,
     undo_record: &UndoRecord,
     kind: StepKind,
     error: Option<&ToolError>,
 ) -> Result<(), ToolError> {
-    let mut step = undo_record.step(engine, kind);
+    let mut step = undo_record.step(clock, kind);
     step.payload = error.and_then(|error| to_raw_value(error_of_run(error, run).get()).ok());
-    run.commit(&*engine.ledger, Entry::Step(step)).await.map_err(unavailable)
+    run.commit(ledger, Entry::Step(step)).await.map_err(unavailable)
 }
 
 /// Runs code of a tool's own: a panic fails it alone, and it has its time.
@@ -499,7 +506,7 @@ fn wrong(error: ExpressionError) -> ToolError {
 fn not_remembered(run: &ActiveRun, error: MemoryError) -> ToolError {
     match error {
         MemoryError::Unavailable(error) => {
-            run.refused_by(&error);
+            run.feed(Event::Refused(error.clone()));
             unavailable(error)
         }
         error => ToolError::new(ErrorCode::EffectFailed, error.to_string()),
@@ -520,7 +527,7 @@ impl UndoRecord {
     }
 
     /// A step of the call, now.
-    pub(crate) fn step(&self, engine: &Engine, kind: StepKind) -> Box<helve_core::run::Step> {
-        crate::runs::step(engine.clock.now(), self.call_id, self.run, kind)
+    pub(crate) fn step(&self, clock: &dyn Clock, kind: StepKind) -> Box<helve_core::run::Step> {
+        crate::runs::step(clock.now(), self.call_id, self.run, kind)
     }
 }

@@ -25,7 +25,7 @@ use super::effects::Doing;
 use super::record::CallRecorder;
 use crate::approvals::binding;
 use crate::hooks::hooked;
-use crate::runs::{ActiveRun, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
+use crate::runs::{ActiveRun, OnStop, Undoing, Unknown, Watch, find_out, step, undo_below, undoes_below};
 use crate::runtime::{ComposedHost, Engine, Settings, stop};
 pub(crate) use doubt::{have_answered, may_be_asked};
 use resume::Resume;
@@ -37,8 +37,8 @@ pub(super) use start::reclaim;
 const UNKNOWN: &str = "nobody knows whether it had its effect";
 
 pub(super) enum Executed {
-    /// The tool ran.
-    Answered(Answer),
+    /// The tool ran. What was asked, where effects or undoing may need it.
+    Answered(Answer, Option<Doing>),
     /// It ran before, under the same idempotency key, and this is how that ended.
     Replayed(Status),
 }
@@ -47,8 +47,6 @@ pub(super) enum Executed {
 pub(super) struct Answer {
     pub(super) tool: Tool,
     pub(super) result: Result<Value, ToolError>,
-    /// What was asked, where effects or undoing may need it.
-    pub(super) doing: Option<Doing>,
 }
 
 pub(super) async fn execute(
@@ -104,21 +102,23 @@ pub(super) async fn execute(
         Resume::Start => {
             // Before the start: a call that is refused here never began. Held until the tool has
             // ended, and given back however that is.
-            let held = admit::hold(engine, &tool, &call).await?;
-            let admitted = admit::admit(engine, &tool, &call)?;
-            match start::start(engine, &tool, &call, record, deadline).await? {
+            let held =
+                admit::hold(&engine.limits.costs, &*engine.ledger, &*engine.clock, &tool, &call).await?;
+            let admitted = admit::admit(&engine.limits, &tool, &call)?;
+            match start::start(&*engine.ledger, &engine.stop, &tool, &call, record, deadline).await? {
                 Start::Run => {}
                 Start::Replay(status) => return Ok(Executed::Replayed(status)),
             }
             let timeout = call.timeout;
             record.work.owe(held);
             let result = run(engine, &tool, call, deadline, record).await;
-            admitted.ended(engine, &tool, timeout, &result);
+            admitted.ended(&engine.limits.health, &engine.settings, &tool, timeout, &result);
             result
         }
     };
     admit::charge(&result, record);
-    Ok(Executed::Answered(Answer { tool, result: result.map_err(|error| error.at(Stage::Execute)), doing }))
+    let result = result.map_err(|error| error.at(Stage::Execute));
+    Ok(Executed::Answered(Answer { tool, result }, doing))
 }
 
 /// A call that changes something or is made of others is a run, or a part of one.
@@ -127,7 +127,8 @@ fn join_run(engine: &Arc<Engine>, tool: &Tool, call: &mut Call, record: &mut Cal
     let is_run = definition.changes_world() || tool.is_composed() || !definition.effects.is_empty();
     if record.subject.run().is_none() && is_run {
         let token = call.cancellation.take().map_or_else(CancellationToken::new, |token| token.child_token());
-        record.begin_run(token, tool);
+        let on_stop = if tool.is_composed() { OnStop::Leave } else { OnStop::End };
+        record.begin_run(token, on_stop, tool);
         Watch::begin(engine);
     }
     if record.subject.part().is_none()
@@ -171,7 +172,7 @@ async fn run(
     if !tool.is_composed() {
         return doubt::clear_up(engine, tool, &call, error, record).await;
     }
-    match record.subject.run().filter(|run| !run.is_halted()).cloned() {
+    match record.subject.run().filter(|run| !run.is_interrupted()).cloned() {
         // Rare and large, so on the heap.
         Some(run) => Err(Box::pin(fail(engine, tool, &run, error, record)).await),
         None => Err(error),
@@ -189,7 +190,7 @@ async fn fail(
     let path = record.subject.part().map(|part| Arc::clone(&part.path)).unwrap_or_default();
     // This time it may have failed before it came to a part that it had started before a crash.
     find_out(engine, run, &path, Unknown::Ask).await;
-    if run.is_halted() {
+    if run.is_interrupted() {
         return error;
     }
     let error = match tool.handler().undoes_on_error() {
@@ -272,15 +273,20 @@ async fn attempts(
             Ok(value) => return Ok(value),
             Err(error) => error,
         };
-        let Some(wait) =
-            repeat::wait(&engine.health, tool, &error, number, record.work.attempts().last(), deadline)
-        else {
+        let Some(wait) = repeat::wait(
+            &engine.limits.health,
+            tool,
+            &error,
+            number,
+            record.work.attempts().last(),
+            deadline,
+        ) else {
             return Err(error);
         };
         if tool.definition().changes_world() {
             record.subject.append_step(StepKind::Attempted { number, code: error.code() });
         }
-        attempt::wait_or_cancel(engine, wait, call).await?;
+        attempt::wait_or_cancel(&engine.stop, wait, call).await?;
         number += 1;
     }
 }
@@ -296,14 +302,15 @@ pub(super) async fn undo(
         record.subject.buffer_step(StepKind::Resumed);
         record.claim(undoing.claim());
     } else {
-        record.begin_run(CancellationToken::new(), &tool);
+        record.begin_run(CancellationToken::new(), OnStop::LeaveOnceWritten, &tool);
         let deadline = record.since() + time_allowed(&engine.settings, &tool);
-        if let Start::Replay(status) = start::start_undo(engine, undoing.claim(), record, deadline).await? {
+        if let Start::Replay(status) =
+            start::start_undo(&*engine.ledger, undoing.claim(), record, deadline).await?
+        {
             return Ok(status);
         }
     }
     let Some(run) = record.subject.run().cloned() else { return Err(attempt::cancelled()) };
-    run.resumes();
     // The calls that undo are parts too, of this run and of one that was rolled back, and nothing that is
     // left to be undone.
     let done = undoing.done.iter().filter(|done| !undoes_below("", &done.report.path));

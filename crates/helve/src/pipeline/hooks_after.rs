@@ -101,7 +101,7 @@ impl Watched {
                 .because("with another result"),
         );
         record.arguments.note(fired.conflicts.iter().cloned());
-        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what), doing: None };
+        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what) };
         check_output::check(&engine.settings, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
             self.withheld(record.arguments.scrubber().text(why).get())

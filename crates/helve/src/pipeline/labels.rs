@@ -17,31 +17,33 @@ use helve_core::{
 use serde_json::Value;
 
 use super::decide::PermittedCall;
+use super::execute::Executed;
 use super::record::{CallRecorder, HowKnown, ResultRecord, Subject, WorkRecord, unavailable};
+use crate::registry::Registry;
 use crate::runs::parse;
-use crate::runtime::{Engine, Settings};
-use crate::sessions::{self, Fresh, LabelSettings, Unlabelled, WhenMet};
+use crate::runtime::Settings;
+use crate::sessions::{Fresh, LabelSettings, Sessions, Unlabelled, WhenMet};
 
 /// The vote of the session's labels on a call, if they have one.
 pub(super) async fn vote(
-    engine: &Engine,
+    sessions: &Sessions,
     tool: &Tool,
     arguments: &Value,
     subject: &Subject<'_>,
 ) -> Result<Option<Vote>, ToolError> {
-    let settings = &engine.settings.labels;
+    let settings = sessions.labels();
     if !settings.holds_for(subject.caller()) || tool.is_composed() {
         return Ok(None);
     }
     let definition = tool.definition();
     let has = |facet| settings.has_facet(definition, facet);
     let (egress, mutates) = (has(Facet::Egress), has(Facet::Mutates));
-    let carrier = carrier(&engine.settings.labels, subject);
+    let carrier = carrier(sessions.labels(), subject);
     if !egress && !mutates && carrier.is_none() {
         return Ok(None);
     }
     // Another process may have raised it meanwhile, and this is where it matters.
-    let session = sessions::of(engine, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let session = sessions.of(subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     let stance = match settings.when_met {
         WhenMet::Deny => Stance::Deny,
         WhenMet::Ask | WhenMet::Off => Stance::Ask,
@@ -127,17 +129,17 @@ fn words(label: Label) -> &'static str {
 
 /// A call is about to run: its session rises by what the tool brings, before anybody reads it.
 pub(super) async fn enter(
-    engine: &Engine,
+    sessions: &Sessions,
     subject: &Subject<'_>,
     votes: &[Vote],
     reads: Reads,
 ) -> Result<(), ToolError> {
     let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
-    let brought = brought(&engine.settings.labels, &tool, reads);
-    let Some(session) = raise(engine, brought, subject).await? else { return Ok(()) };
+    let brought = brought(sessions.labels(), &tool, reads);
+    let Some(session) = raise(sessions, brought, subject).await? else { return Ok(()) };
     // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
     let was_judged = votes.iter().any(|vote| vote.source == VoteSource::Labels);
-    if let Some(carrier) = carrier(&engine.settings.labels, subject).filter(|_| !was_judged)
+    if let Some(carrier) = carrier(sessions.labels(), subject).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
     {
         let error = ToolError::new(ErrorCode::PermissionDenied, reason);
@@ -148,19 +150,24 @@ pub(super) async fn enter(
 
 /// Somebody gets the outcome of a run that another session may have begun: theirs rises by all that the
 /// run's parts bring.
-pub(super) async fn enter_run(engine: &Engine, run: CallId, subject: &Subject<'_>) -> Result<(), ToolError> {
-    let entries = engine.ledger.history(run).await.map_err(unavailable)?;
+pub(super) async fn enter_run(
+    sessions: &Sessions,
+    registry: &Registry,
+    run: CallId,
+    subject: &Subject<'_>,
+) -> Result<(), ToolError> {
+    let entries = subject.history(run).await.map_err(unavailable)?;
     let secrets = |entry: &Entry| match entry {
         Entry::Step(step) => matches!(step.kind, StepKind::Labelled { labels } if labels.has(Label::Secret)),
         Entry::Started(_) | Entry::Finished(_) => false,
     };
     // Of a tool that is gone nobody knows what it brought.
     let anything = LabelSet::NONE.with(Label::Untrusted).with(Label::Private);
-    let brings = |(name, arguments): (&Arc<str>, Option<Value>)| match engine.registry.get(name) {
+    let brings = |(name, arguments): (&Arc<str>, Option<Value>)| match registry.get(name) {
         Some(found) if found.tool.is_composed() => LabelSet::NONE,
         Some(found) => {
             let reads = arguments.map_or(Reads::Private, |arguments| said(&found.tool, &arguments));
-            brought_at_most(&engine.settings.labels, &found.tool, reads)
+            brought_at_most(sessions.labels(), &found.tool, reads)
         }
         None => anything,
     };
@@ -168,7 +175,7 @@ pub(super) async fn enter_run(engine: &Engine, run: CallId, subject: &Subject<'_
     if entries.iter().any(secrets) {
         brought = brought.with(Label::Secret);
     }
-    raise(engine, brought, subject).await.map(drop)
+    raise(sessions, brought, subject).await.map(drop)
 }
 
 /// The calls of a run, with their arguments where all of them are there.
@@ -238,34 +245,44 @@ fn brought(settings: &LabelSettings, tool: &Tool, reads: Reads) -> LabelSet {
 }
 
 /// A call has failed, or said more than its schema promises: those words are the tool's own.
-pub(super) async fn brings_words(
-    engine: &Engine,
-    subject: &Subject<'_>,
-    reads: Reads,
-) -> Result<(), ToolError> {
+async fn brings_words(sessions: &Sessions, subject: &Subject<'_>, reads: Reads) -> Result<(), ToolError> {
     let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()) else { return Ok(()) };
-    let brought = brought_at_most(&engine.settings.labels, tool, reads);
-    raise(engine, brought, subject).await.map(drop)
+    let brought = brought_at_most(sessions.labels(), tool, reads);
+    raise(sessions, brought, subject).await.map(drop)
+}
+
+/// A call has executed. It was answered from the journal, or it failed before its tool could answer.
+pub(super) async fn executed(
+    sessions: &Sessions,
+    executed: &Result<Executed, ToolError>,
+    record: &mut CallRecorder<'_>,
+) -> Result<(), ToolError> {
+    match executed {
+        // What its tool has answered is looked at first.
+        Ok(Executed::Answered(..)) => Ok(()),
+        Ok(Executed::Replayed(status)) => replayed(sessions, status, record).await,
+        Err(_) => brings_words(sessions, &record.subject, record.work.reads()).await,
+    }
 }
 
 /// A call was answered from the journal. Where it has to be found out what a call reads, that was found out
 /// then, and may be something else by now.
-pub(super) async fn replayed(
-    engine: &Engine,
+async fn replayed(
+    sessions: &Sessions,
     status: &Status,
     record: &mut CallRecorder<'_>,
 ) -> Result<(), ToolError> {
     if record.work.found_out_reads() {
         record.work.will_read(Reads::Private, HowKnown::Said);
-        enter(engine, &record.subject, record.gate.ballot.votes(), Reads::Private).await?;
+        enter(sessions, &record.subject, record.gate.ballot.votes(), Reads::Private).await?;
     }
-    leave(engine, Ok(status), &record.subject, &record.result, record.work.reads()).await
+    leave(sessions, Ok(status), &record.subject, &record.result, record.work.reads()).await
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema
 /// calls a secret.
 pub(super) async fn leave(
-    engine: &Engine,
+    sessions: &Sessions,
     checked: Result<&Status, &ToolError>,
     subject: &Subject<'_>,
     answer: &ResultRecord,
@@ -278,10 +295,10 @@ pub(super) async fn leave(
         Ok(_) | Err(_) => false,
     };
     if !keeps_to_its_schema {
-        brings_words(engine, subject, reads).await?;
+        brings_words(sessions, subject, reads).await?;
     }
     if answer.is_secret() {
-        raise(engine, LabelSet::NONE.with(Label::Secret), subject).await?;
+        raise(sessions, LabelSet::NONE.with(Label::Secret), subject).await?;
     }
     Ok(())
 }
@@ -289,9 +306,9 @@ pub(super) async fn leave(
 /// What the tool that called this one gets of its outcome. A secret is not handed to a tool that may send it
 /// out, once strangers' words are there too. That it is one shows only in the answer, when it is too late to
 /// ask: the call is done and recorded as that, so that it can be undone.
-pub(super) async fn hand_over(engine: &Engine, mut outcome: Outcome, subject: &Subject<'_>) -> Outcome {
+pub(super) async fn hand_over(sessions: &Sessions, mut outcome: Outcome, subject: &Subject<'_>) -> Outcome {
     if outcome.is_success()
-        && let Err(error) = keep_back(engine, subject).await
+        && let Err(error) = keep_back(sessions, subject).await
     {
         outcome.status = Status::Failed(error.at(Stage::Record));
         outcome.content = None;
@@ -299,12 +316,12 @@ pub(super) async fn hand_over(engine: &Engine, mut outcome: Outcome, subject: &S
     outcome
 }
 
-async fn keep_back(engine: &Engine, subject: &Subject<'_>) -> Result<(), ToolError> {
-    if !engine.settings.labels.holds_for(subject.caller()) {
+async fn keep_back(sessions: &Sessions, subject: &Subject<'_>) -> Result<(), ToolError> {
+    if !sessions.labels().holds_for(subject.caller()) {
         return Ok(());
     }
-    let Some(carrier) = carrier(&engine.settings.labels, subject) else { return Ok(()) };
-    let session = sessions::of(engine, subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
+    let Some(carrier) = carrier(sessions.labels(), subject) else { return Ok(()) };
+    let session = sessions.of(subject.caller(), Fresh::Ledger).await.map_err(unavailable)?;
     if !session.is_some_and(|session| session.labels().has_met()) {
         return Ok(());
     }
@@ -317,27 +334,26 @@ async fn keep_back(engine: &Engine, subject: &Subject<'_>) -> Result<(), ToolErr
 
 /// Adds labels to the session of a call. What it holds then, where it did not hold them before.
 async fn raise(
-    engine: &Engine,
+    sessions: &Sessions,
     brought: LabelSet,
     subject: &Subject<'_>,
 ) -> Result<Option<Arc<SessionState>>, ToolError> {
     let caller = Arc::clone(subject.caller());
-    if brought.is_empty() || !engine.settings.labels.holds_for(&caller) {
+    if brought.is_empty() || !sessions.labels().holds_for(&caller) {
         return Ok(None);
     }
-    let known = sessions::of(engine, &caller, Fresh::known()).await.map_err(unavailable)?;
+    let known = sessions.of(&caller, Fresh::known()).await.map_err(unavailable)?;
     // A label is noted once for each namespace that brought it: what may go back to one server may not
     // because another brought the same.
     let namespace = subject.tool().and_then(|tool| tool.name().namespace());
     let labels = brought.without(known.as_ref().map_or(LabelSet::NONE, |known| known.labels_from(namespace)));
-    let fades = |session: &SessionState| sessions::fades(engine, &caller, session);
+    let fades = |session: &SessionState| sessions.fades(&caller, session);
     if labels.is_empty() && !known.as_deref().is_some_and(fades) {
         return Ok(None);
     }
     let tool = subject.tool().map(|tool| tool.name().to_shared()).unwrap_or_default();
-    let taint = Taint { labels: brought, tool, call_id: subject.call_id(), at: engine.clock.now() };
-    let session =
-        sessions::change(engine, &caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
+    let taint = Taint { labels: brought, tool, call_id: subject.call_id(), at: sessions.now() };
+    let session = sessions.change(&caller, SessionChange::Raise(taint)).await.map_err(unavailable)?;
     if labels.is_empty() {
         return Ok(None);
     }

@@ -32,10 +32,12 @@ use tracing::Instrument;
 use crate::conditions::completed;
 use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Engine;
+use authorize::AuthorizedCall;
 pub(crate) use authorize::may_see;
 pub(crate) use decide::denied;
 use decide::{Decision, PermittedCall};
 pub(crate) use effects::{guarded, roll_back};
+use execute::Executed;
 pub(crate) use execute::{have_answered, may_be_asked, may_be_at_work, recall_started as recall};
 pub(crate) use origin::{Origin, PartOf};
 use prepare::PreparedCall;
@@ -43,6 +45,7 @@ use ready::Readiness;
 pub(crate) use ready::report;
 use record::CallRecorder;
 pub(crate) use record::error_of_run;
+use resolve::ResolvedCall;
 
 /// Runs a call and records it.
 pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -> Outcome {
@@ -61,18 +64,18 @@ pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -
     };
     let outcome = record.close(result).await;
     if outcome.is_success() && engine.registry.is_awaited(&outcome.tool) {
-        completed::note(engine, record.subject.caller(), &outcome).await;
+        completed::note(&engine.memory, &*engine.clock, record.subject.caller(), &outcome).await;
     }
     match record.result.is_secret() {
-        true => Box::pin(labels::hand_over(engine, outcome, &record.subject)).await,
+        true => Box::pin(labels::hand_over(&engine.judges.sessions, outcome, &record.subject)).await,
         false => outcome,
     }
 }
 
 /// Records a call that cannot be run because it could not even be read.
 pub(crate) async fn refuse(engine: &Arc<Engine>, call: Call, error: ToolError) -> Outcome {
-    let mut record = CallRecorder::open(engine, &call, Origin::Outside);
-    let known = record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin()));
+    let mut record = CallRecorder::open(engine, &call, Origin::Outside(None));
+    let known = resolve(engine, Box::new(call), &mut record);
     record.enter(Stage::Prepare);
     // What is wrong with the arguments matters only if there is a tool for them.
     let error = match known.err() {
@@ -82,16 +85,37 @@ pub(crate) async fn refuse(engine: &Arc<Engine>, call: Call, error: ToolError) -
     record.close(Err(error)).await
 }
 
+/// Finds the tool of a call.
+fn resolve(
+    engine: &Engine,
+    call: Box<Call>,
+    record: &mut CallRecorder<'_>,
+) -> Result<ResolvedCall, ToolError> {
+    let (registry, policy) = (&engine.registry, &engine.judges.policy);
+    record.resolved(resolve::resolve(registry, policy, call, record.subject.origin()))
+}
+
+/// Checks that the caller may use the tool.
+fn authorize(
+    engine: &Engine,
+    resolved: ResolvedCall,
+    record: &mut CallRecorder<'_>,
+) -> Result<AuthorizedCall, ToolError> {
+    let (settings, policy) = (&engine.settings, &engine.judges.policy);
+    record.authorized(authorize::authorize(settings, policy, resolved, record.subject.origin()))
+}
+
+/// The way of a call, from its name to its result.
 async fn stages(
     engine: &Arc<Engine>,
     call: Box<Call>,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = record.resolved(resolve::resolve(engine, call, record.subject.origin()))?;
+    let resolved = resolve(engine, call, record)?;
     record.refuse_without_journal()?;
 
     record.go_on_to(Stage::Authorize);
-    let authorized = record.authorized(authorize::authorize(engine, resolved, record.subject.origin()))?;
+    let authorized = authorize(engine, resolved, record)?;
 
     record.enter(Stage::Prepare);
     let prepared = prepare::prepare(&engine.settings, authorized, &mut record.arguments)?;
@@ -133,7 +157,7 @@ async fn gate(
         };
 
     record.enter(Stage::Ready);
-    let ready = match ready::ready(&engine.registry, &*engine.integrations, prepared)? {
+    let ready = match ready::ready(&engine.registry, &*engine.conditions.integrations, prepared)? {
         Readiness::Ready(ready) => {
             record.go_on_to(Stage::Decide);
             ready
@@ -157,8 +181,10 @@ async fn known_before(
 ) -> Result<Status, ToolError> {
     record.work.set_replay(known.call_id);
     let is_over = !matches!(known.status, Status::Pending(_));
-    if is_over && engine.settings.labels.holds_for(record.subject.caller()) {
-        labels::enter_run(engine, known.call_id, &record.subject).await?;
+    if let Some(sessions) = engine.judges.sessions.where_labelled(record.subject.caller())
+        && is_over
+    {
+        labels::enter_run(sessions, &engine.registry, known.call_id, &record.subject).await?;
     }
     match known.status {
         Status::Failed(error) => Err(error),
@@ -176,59 +202,45 @@ async fn perform(
     if permitted.tool().tells_reads().is_some() {
         Box::pin(labels::find_out(&engine.settings, &permitted, &mut record.work)).await;
     }
-    let is_labelled = engine.settings.labels.holds_for(record.subject.caller());
-    if is_labelled {
-        Box::pin(labels::enter(engine, &record.subject, record.gate.ballot.votes(), record.work.reads()))
+    let labelled = engine.judges.sessions.where_labelled(record.subject.caller());
+    // Rare and large, so on the heap, as are conditions and effects.
+    if let Some(sessions) = labelled {
+        Box::pin(labels::enter(sessions, &record.subject, record.gate.ballot.votes(), record.work.reads()))
             .await?;
     }
+
     record.enter(Stage::Execute);
-    let mut answer = match execute::execute(engine, permitted, record).await {
-        Ok(execute::Executed::Answered(answer)) => answer,
-        Ok(execute::Executed::Replayed(status)) => {
-            if is_labelled {
-                Box::pin(labels::replayed(engine, &status, record)).await?;
-            }
-            return Ok(status);
-        }
-        Err(error) => {
-            if is_labelled {
-                Box::pin(labels::brings_words(engine, &record.subject, record.work.reads())).await?;
-            }
-            return Err(error);
-        }
+    let executed = execute::execute(engine, permitted, record).await;
+    if let Some(sessions) = labelled {
+        Box::pin(labels::executed(sessions, &executed, record)).await?;
+    }
+    let (answer, doing) = match executed? {
+        Executed::Answered(answer, doing) => (answer, doing),
+        Executed::Replayed(status) => return Ok(status),
     };
-    let doing = answer.doing.take();
-    let (done, failed) = if answer.result.is_ok() { (doing, None) } else { (None, doing) };
+    let has_answered = answer.result.is_ok();
 
     record.enter(Stage::CheckOutput);
     let checked = check_output::check(&engine.settings, answer, record);
-    if is_labelled {
-        Box::pin(labels::leave(
-            engine,
-            checked.as_ref(),
-            &record.subject,
-            &record.result,
-            record.work.reads(),
-        ))
-        .await?;
+    if let Some(sessions) = labelled {
+        let (subject, work) = (&record.subject, &record.work);
+        Box::pin(labels::leave(sessions, checked.as_ref(), subject, &record.result, work.reads())).await?;
     }
 
-    match (done, checked) {
-        (Some(done), Ok(status)) => {
+    match (doing, checked) {
+        (Some(doing), Ok(status)) if has_answered => {
             record.enter(Stage::Effects);
-            // Rare and large, so on the heap, as are conditions.
-            Box::pin(effects::apply(engine, done, status, record)).await
+            Box::pin(effects::apply(engine, doing, status, record)).await
         }
-        (Some(done), Err(error)) => {
-            effects::keep_undescribed(engine, done, &error, record);
+        (Some(doing), Err(error)) if has_answered => {
+            effects::keep_undescribed(engine.registry.bus(), doing, &error, record);
             Err(error)
         }
-        (None, checked) => {
-            if let Some(doing) = failed {
-                effects::failed(engine, &doing, &checked, record);
-            }
+        (Some(doing), checked) => {
+            effects::failed(engine.registry.bus(), &doing, &checked, record);
             checked
         }
+        (None, checked) => checked,
     }
 }
 
@@ -241,7 +253,7 @@ pub(crate) async fn wind_up(
 ) -> Outcome {
     let mut record = CallRecorder::open(engine, &call, Origin::Resumed(run));
     record.arguments.keep_unchecked(&call.arguments);
-    match record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin())) {
+    match resolve(engine, Box::new(call), &mut record) {
         Ok(resolved) => execute::reclaim(&resolved.tool, &resolved.call, &mut record),
         Err(_gone) => record.must_survive(),
     }
@@ -263,11 +275,11 @@ async fn undo_stages(
     undoing: Undoing,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
-    let resolved = record.resolved(resolve::resolve(engine, Box::new(call), record.subject.origin()))?;
+    let resolved = resolve(engine, Box::new(call), record)?;
     record.refuse_without_journal()?;
 
     record.enter(Stage::Authorize);
-    let authorized = record.authorized(authorize::authorize(engine, resolved, record.subject.origin()))?;
+    let authorized = authorize(engine, resolved, record)?;
     record.arguments.keep(&authorized.0.call.arguments);
 
     record.enter(Stage::Execute);

@@ -11,8 +11,8 @@ use crate::runtime::Served;
 
 /// Where a call comes from.
 pub(crate) enum Origin {
-    /// Somebody calls.
-    Outside,
+    /// Somebody calls. With the tool, where they have looked it up already.
+    Outside(Option<Tool>),
     /// Somebody reads what a server behind this runtime has, which is no tool of the registry.
     Served(Box<Served>),
     /// Somebody outside tells of an event: a call of this tool, which is in no registry.
@@ -37,7 +37,7 @@ pub(crate) struct PartOf {
 impl Origin {
     pub(super) fn run(&self) -> Option<&Arc<ActiveRun>> {
         match self {
-            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) => None,
+            Self::Outside(_) | Self::Served(_) | Self::Raised(_) | Self::Approved(_) => None,
             Self::Part(part) => Some(&part.run),
             Self::Resumed(run) => Some(run),
         }
@@ -45,7 +45,9 @@ impl Origin {
 
     pub(super) fn part(&self) -> Option<&Part> {
         match self {
-            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Resumed(_) => None,
+            Self::Outside(_) | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Resumed(_) => {
+                None
+            }
             Self::Part(part) => Some(&part.part),
         }
     }
@@ -54,7 +56,9 @@ impl Origin {
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Part(part) => part.until,
-            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Resumed(_) => None,
+            Self::Outside(_) | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Resumed(_) => {
+                None
+            }
         }
     }
 
@@ -62,14 +66,14 @@ impl Origin {
     pub(super) fn served(&self) -> Option<&Served> {
         match self {
             Self::Served(served) => Some(served),
-            Self::Outside | Self::Raised(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
+            Self::Outside(_) | Self::Raised(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
         }
     }
 
     /// Whether somebody calls a tool by its name.
     pub(super) fn is_outside(&self) -> bool {
         match self {
-            Self::Outside => true,
+            Self::Outside(_) => true,
             Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => false,
         }
     }
@@ -78,7 +82,7 @@ impl Origin {
     pub(super) fn approval(&self) -> Option<ApprovalId> {
         match self {
             Self::Approved(id) => Some(*id),
-            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Part(_) | Self::Resumed(_) => None,
+            Self::Outside(_) | Self::Served(_) | Self::Raised(_) | Self::Part(_) | Self::Resumed(_) => None,
         }
     }
 
@@ -87,7 +91,8 @@ impl Origin {
         match self {
             Self::Served(served) => Some(&served.tool),
             Self::Raised(tool) => Some(tool),
-            Self::Outside | Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
+            Self::Outside(found) => found.as_ref(),
+            Self::Approved(_) | Self::Part(_) | Self::Resumed(_) => None,
         }
     }
 
@@ -100,7 +105,7 @@ impl Origin {
     pub(super) fn call_id(&self) -> Option<CallId> {
         match self {
             Self::Resumed(run) => Some(run.id),
-            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Part(_) => {
+            Self::Outside(_) | Self::Served(_) | Self::Raised(_) | Self::Approved(_) | Self::Part(_) => {
                 self.cut_short().map(|(call_id, _)| call_id)
             }
         }
@@ -109,7 +114,7 @@ impl Origin {
     /// The same call before its run was cut short, where it had started and not ended.
     pub(super) fn cut_short(&self) -> Option<(CallId, &Earlier)> {
         let (call_id, earlier) = match self {
-            Self::Outside | Self::Served(_) | Self::Raised(_) | Self::Approved(_) => return None,
+            Self::Outside(_) | Self::Served(_) | Self::Raised(_) | Self::Approved(_) => return None,
             Self::Part(part) => part.run.history.part(&part.part.path)?,
             Self::Resumed(run) => (run.id, run.history.call(run.id)?),
         };

@@ -4,7 +4,7 @@ use helve_core::json::check as check_limits;
 use helve_core::schema::example::corrected;
 use helve_core::schema::redact::REDACTED;
 use helve_core::schema::repair::repair;
-use helve_core::{ErrorCode, FieldError, Repair, Tool, ToolError};
+use helve_core::{ErrorCode, Example, FieldError, Repair, Tool, ToolError};
 use serde_json::{Map, Value};
 
 use super::authorize::AuthorizedCall;
@@ -118,7 +118,9 @@ fn invalid(settings: &Settings, tool: &Tool, arguments: &Value, mut fields: Vec<
     let error = ToolError::new(ErrorCode::ValidationFailed, message)
         .suggest("correct the listed fields and call again")
         .with_fields(fields);
-    let example = tool.input().can_explain(arguments).then(|| corrected(tool.input(), arguments, redactor));
+    let known: Vec<_> = tool.definition().examples.iter().filter_map(Example::arguments).collect();
+    let example =
+        tool.input().can_explain(arguments).then(|| corrected(tool.input(), arguments, &known, redactor));
     match example.flatten() {
         Some(example) => error.with_example(example),
         None => error,

@@ -148,7 +148,7 @@ impl<'p> CallRecorder<'p> {
         Self {
             engine,
             _going_on: subject.is_root().then(|| engine.stop.call_begins()),
-            trace: trace::open(engine, call, &subject),
+            trace: trace::open(engine.tracer.as_ref(), call, &subject),
             subject,
             arguments: ArgumentsRecord::new(scrubber, settings.arguments),
             gate: GateRecorder { advice: call.advice.clone().map(Box::new), ..GateRecorder::default() },

@@ -4,7 +4,8 @@ use helve_core::{Call, Caller, ErrorCode, Tool, ToolError, ToolName};
 
 use super::authorize;
 use super::origin::Origin;
-use crate::runtime::Engine;
+use crate::registry::Registry;
+use crate::runtime::LivePolicy;
 
 /// A call whose tool is known.
 pub(super) struct ResolvedCall {
@@ -22,10 +23,15 @@ pub(super) struct Unresolved {
 }
 
 /// Finds the tool of a call.
-pub(super) fn resolve(engine: &Engine, call: Box<Call>, origin: &Origin) -> Result<ResolvedCall, Unresolved> {
-    match origin.tool().cloned().or_else(|| engine.registry.tool(&call.tool)) {
+pub(super) fn resolve(
+    registry: &Registry,
+    policy: &LivePolicy,
+    call: Box<Call>,
+    origin: &Origin,
+) -> Result<ResolvedCall, Unresolved> {
+    match origin.tool().cloned().or_else(|| registry.tool(&call.tool)) {
         Some(tool) => Ok(ResolvedCall { tool, call }),
-        None => Err(Unresolved { error: not_found(engine, &call), call }),
+        None => Err(Unresolved { error: not_found(registry, policy, &call), call }),
     }
 }
 
@@ -34,10 +40,10 @@ fn may_name(caller: &Caller, tool: &str) -> bool {
     ToolName::new(tool).is_ok_and(|name| caller.access.allows(&name))
 }
 
-pub(super) fn not_found(engine: &Engine, call: &Call) -> ToolError {
+pub(super) fn not_found(registry: &Registry, policy: &LivePolicy, call: &Call) -> ToolError {
     let asked: String = call.tool.chars().take(64).collect();
     let asked = asked.escape_debug();
-    if let Some(broken) = engine.registry.broken(&call.tool).filter(|_| may_name(&call.caller, &call.tool)) {
+    if let Some(broken) = registry.broken(&call.tool).filter(|_| may_name(&call.caller, &call.tool)) {
         return ToolError::new(
             ErrorCode::PreconditionFailed,
             format!("`{asked}` is broken: {}", broken.reason),
@@ -47,8 +53,8 @@ pub(super) fn not_found(engine: &Engine, call: &Call) -> ToolError {
         .suggest("do not repeat it; tell the user");
     }
     // Only what the caller may use is named, or a mistake would tell what else there is.
-    let seen = |tool: &Tool| authorize::may_see(engine, &call.caller, tool);
-    let near = engine.registry.near_of(&call.tool, NEAR_MAX, seen);
+    let seen = |tool: &Tool| authorize::may_see(policy, &call.caller, tool);
+    let near = registry.near_of(&call.tool, NEAR_MAX, seen);
     let message = match near.first() {
         Some(best) => format!("no tool named `{asked}`; did you mean `{best}`?"),
         None => format!("no tool named `{asked}`"),

@@ -11,8 +11,8 @@ use super::judge::{self, MayAsk, Verdict, judge};
 use super::labels;
 use super::origin::Origin;
 use super::record::{BeforeWork, Subject, unavailable};
-use crate::runtime::{Asks, Engine};
-use crate::sessions::{self, Fresh};
+use crate::runtime::{Asks, Judges, LivePolicy};
+use crate::sessions::Fresh;
 
 /// The votes on a call, in the order in which they were cast.
 #[derive(Debug, Default)]
@@ -50,27 +50,28 @@ impl Ballot {
 /// Adds the votes of all sources to those of hooks, which have voted before. Returns the vote which says that nobody
 /// may be asked, if there is one: it counts only where somebody would have to be.
 pub(super) async fn collect_votes(
-    engine: &Engine,
+    judges: &Judges,
+    ask_from: Risk,
     tool: &Tool,
     call: &Call,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<Vote>, ToolError> {
     let BeforeWork { subject, ballot, since, .. } = record;
     let known = Fresh::Known(since.into_std());
-    let session = sessions::of(engine, &call.caller, known).await.map_err(unavailable)?;
+    let session = judges.sessions.of(&call.caller, known).await.map_err(unavailable)?;
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
     ballot.ask(|| ended(session.as_deref()));
     ballot.ask(|| advice(call));
-    ballot.ask(|| policy(engine, tool, call, labels, subject.origin()));
-    let said = engine.permissions.said(own, tool, &call.arguments);
+    ballot.ask(|| policy(&judges.policy, tool, call, labels, subject.origin()));
+    let said = judges.permissions.said(own, tool, &call.arguments);
     ballot.ask(|| said.objection);
     if !ballot.is_denied() {
-        let met = labels::vote(engine, tool, &call.arguments, subject).await?;
+        let met = labels::vote(&judges.sessions, tool, &call.arguments, subject).await?;
         ballot.ask(|| met);
     }
     ballot.ask(|| said.waiver);
-    risk(engine.settings.ask_from, tool).for_each(|vote| ballot.ask(|| Some(vote)));
+    risk(ask_from, tool).for_each(|vote| ballot.ask(|| Some(vote)));
     Ok(never_ask(said.never_ask, subject.origin()))
 }
 
@@ -84,19 +85,19 @@ pub(super) fn refuse(vote: Vote, ballot: &mut Ballot) -> ToolError {
 /// Asks those who cannot be overruled once more, after Helve has waited for a hook, a program or a person. Meanwhile the
 /// arguments may be others, the session may have ended, and policies, rules and labels may have changed.
 pub(super) async fn still_allowed(
-    engine: &Engine,
+    judges: &Judges,
     tool: &Tool,
     call: &Call,
     subject: &Subject<'_>,
     ballot: &mut Ballot,
 ) -> Result<(), ToolError> {
-    let session = sessions::of(engine, &call.caller, Fresh::Ledger).await.map_err(unavailable)?;
+    let session = judges.sessions.of(&call.caller, Fresh::Ledger).await.map_err(unavailable)?;
     let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
     let own = session.as_ref().map(|session| &session.permissions);
-    let said = engine.permissions.said(own, tool, &call.arguments).objection;
+    let said = judges.permissions.said(own, tool, &call.arguments).objection;
     let ended = ended(session.as_deref());
-    let policy = policy(engine, tool, call, labels, subject.origin());
-    let met = labels::vote(engine, tool, &call.arguments, subject).await?;
+    let policy = policy(&judges.policy, tool, call, labels, subject.origin());
+    let met = labels::vote(&judges.sessions, tool, &call.arguments, subject).await?;
     let votes: Vec<_> = [ended, policy, said, met].into_iter().flatten().collect();
     match judge(&votes, MayAsk::Yes) {
         Verdict::Deny(vote) => Err(refuse(vote, ballot)),
@@ -149,16 +150,16 @@ fn advice(call: &Call) -> Option<Vote> {
     }
 }
 
-fn policy(engine: &Engine, tool: &Tool, call: &Call, labels: LabelSet, origin: &Origin) -> Option<Vote> {
-    engine.policy.rule(|| match origin.served() {
-        Some(served) => served.request(call, labels, engine.clock.now()),
+fn policy(policy: &LivePolicy, tool: &Tool, call: &Call, labels: LabelSet, origin: &Origin) -> Option<Vote> {
+    policy.rule(|now| match origin.served() {
+        Some(served) => served.request(call, labels, now),
         None => PolicyRequest {
             caller: &call.caller,
             action: Action::Call,
             resource: PolicyResource::Tool(tool),
             arguments: Some(&call.arguments),
             labels,
-            now: engine.clock.now(),
+            now,
         },
     })
 }

@@ -25,6 +25,7 @@ use crate::workspace::Workspace;
 
 pub use broken::{Broken, Covers};
 pub use filter::Filter;
+use snapshot::Slot;
 pub use snapshot::{Hit, Registered, Snapshot};
 
 /// Most tools by default.
@@ -296,12 +297,18 @@ impl Registry {
 
     /// The tool with this full name, alias or provider name.
     pub fn get(&self, name: &str) -> Option<Registered> {
-        self.0.snapshot.load().get(name).map(|slot| slot.to_registered())
+        self.look_up(name, Slot::to_registered)
     }
 
     /// The tool alone: what the pipeline needs on every call.
     pub(crate) fn tool(&self, name: &str) -> Option<Tool> {
-        self.0.snapshot.load().get(name).map(|slot| slot.tool().clone())
+        self.look_up(name, |slot| slot.tool().clone())
+    }
+
+    /// From a name to its tool. It leaves a trace, by which a test counts the look-ups of one call.
+    fn look_up<T>(&self, name: &str, take: impl FnOnce(&Slot) -> T) -> Option<T> {
+        tracing::trace!(name = %name.escape_debug(), "look up");
+        self.0.snapshot.load().get(name).map(take)
     }
 
     /// Whether there is a tool with this full name, alias or provider name.

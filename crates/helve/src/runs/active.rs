@@ -1,21 +1,21 @@
 //! A run of this process, from its start to its end.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use helve_core::ports::{Journal, JournalError};
 use helve_core::record::Entry;
-use helve_core::run::{EFFECT, EffectState, PartReport, PartState, Step, StepKind, UNDO, WaitingFor};
+use helve_core::run::{EFFECT, EffectState, PartReport, PartState, Step, StepKind, UNDO};
 use helve_core::trace::SpanContext;
-use helve_core::{CallId, Caller, Pending, Tool, ToolName};
+use helve_core::{CallId, Caller, Tool, ToolName};
 use serde_json::Value;
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use super::here::Left;
 use super::history::History;
+use super::phase::{Conclusion, EndOf, Event, NoParts, OnStop, Phase};
 use super::progress::ProgressTree;
 
 /// A run that has not ended.
@@ -29,17 +29,11 @@ pub(crate) struct ActiveRun {
     outer: OnceLock<String>,
     /// Where it stands in a trace, if somebody listens.
     place: OnceLock<Place>,
+    /// What becomes of it where the process stops in its middle.
+    on_stop: OnStop,
     state: Mutex<State>,
-    /// Whether anything has gone wrong: the ledger refused, or the run had to wait. Asked at every turn,
-    /// and nearly always no.
-    is_troubled: AtomicBool,
-    /// Whether there are texts to be hidden.
-    has_secrets: AtomicBool,
     quiet: Notify,
-    /// Whether the next process can go on where this one has to leave it.
-    resumes: AtomicBool,
-    /// This process is no longer at it.
-    is_over: AtomicBool,
+    /// Told when this process is no longer at it.
     over: Notify,
 }
 
@@ -54,6 +48,7 @@ pub(crate) struct Place {
 
 #[derive(Default)]
 struct State {
+    phase: Phase,
     /// Entries that are to be written with the next one that is waited for. What they tell is
     /// known to nobody outside the run yet.
     buffered: Vec<Entry>,
@@ -67,15 +62,8 @@ struct State {
     /// than its call goes on, where that is dropped.
     at_work: usize,
     parts: Vec<Done>,
-    waiting: Option<Waiting>,
-    /// Whether something of the run is in the ledger.
-    begun: bool,
     /// Texts that calls of the run were given or answered as secrets.
     secrets: Vec<String>,
-    /// Why the ledger refused something that the run had to say.
-    refused: Option<JournalError>,
-    /// Who stopped the process in its middle.
-    stopped_by: Option<Arc<str>>,
     /// How it is left, where it has to be.
     left: Left,
     progress: ProgressTree,
@@ -88,22 +76,6 @@ struct GoingOn {
     number: u64,
     path: Arc<str>,
     tool: Tool,
-}
-
-/// Why a run cannot go on by itself.
-#[derive(Debug, Clone)]
-pub(crate) struct Waiting {
-    pub(crate) reason: WaitingFor,
-    /// The call that the question is about.
-    pub(crate) call_id: CallId,
-    pub(crate) pending: Option<Pending>,
-}
-
-impl Waiting {
-    pub(crate) fn step(&self) -> StepKind {
-        let approval_id = self.pending.as_ref().map(|pending| pending.approval_id);
-        StepKind::Waiting { reason: self.reason, approval_id }
-    }
 }
 
 /// A part that has ended, and what it takes to undo it.
@@ -156,6 +128,14 @@ pub(crate) enum UndoState {
     Failed,
 }
 
+impl State {
+    fn feed(&mut self, run: CallId, event: Event) {
+        let (phase, write) = std::mem::take(&mut self.phase).step(event);
+        self.phase = phase;
+        self.buffered.extend(write.map(|write| Entry::Step(step(write.at, run, run, write.kind))));
+    }
+}
+
 impl ActiveRun {
     /// Says which call it is, by its binding. What was said first holds.
     pub(crate) fn is_of(&self, outer: String) {
@@ -167,38 +147,69 @@ impl ActiveRun {
         self.outer.get().map(String::as_str)
     }
 
-    pub(crate) fn new(id: CallId, cancellation: CancellationToken, history: History) -> Self {
+    /// A run that begins.
+    pub(crate) fn new(id: CallId, cancellation: CancellationToken, on_stop: OnStop) -> Self {
         Self {
             id,
             cancellation,
-            history,
+            history: History::default(),
             outer: OnceLock::new(),
             place: OnceLock::new(),
+            on_stop,
             state: Mutex::default(),
-            is_troubled: AtomicBool::new(false),
-            has_secrets: AtomicBool::new(false),
             quiet: Notify::new(),
-            resumes: AtomicBool::new(false),
-            is_over: AtomicBool::new(false),
             over: Notify::new(),
         }
     }
 
-    /// This process is no longer at it.
-    pub(super) fn ends(&self) {
-        self.is_over.store(true, Ordering::Release);
-        self.over.notify_waiters();
+    /// One that goes on. `left`: how it was left, and would be left again.
+    pub(crate) fn taken_up(id: CallId, history: History, left: Left) -> Self {
+        let state = State { phase: Phase::Running, left, ..State::default() };
+        let new = Self::new(id, CancellationToken::new(), OnStop::Leave);
+        Self { history, state: Mutex::new(state), ..new }
     }
 
-    /// Whether this process is no longer at it.
-    pub(crate) fn is_over(&self) -> bool {
-        self.is_over.load(Ordering::Acquire)
+    /// Moves it to the phase that follows, and keeps what the journal gets of that.
+    pub(crate) fn feed(&self, event: Event) {
+        self.lock().feed(self.id, event);
+    }
+
+    /// The process stops. A run that the next one can go on with starts nothing more and concludes nothing, as where
+    /// the ledger has failed. Any other ends by being cancelled.
+    pub(crate) fn halt(&self, by: &Arc<str>, at: jiff::Timestamp) {
+        self.feed(Event::Stopped { by: Arc::clone(by), at, on_stop: self.on_stop });
+    }
+
+    /// Asks something of its phase.
+    pub(crate) fn ask<T>(&self, question: impl FnOnce(&Phase) -> T) -> T {
+        question(&self.lock().phase)
+    }
+
+    /// Whether it goes on later, if at all: nothing new starts, and nothing is given up.
+    pub(crate) fn is_interrupted(&self) -> bool {
+        self.ask(Phase::is_interrupted)
+    }
+
+    /// Why it starts no new parts, if so.
+    pub(crate) fn refuses_parts(&self) -> Option<NoParts> {
+        self.ask(Phase::refuses_parts)
+    }
+
+    /// How a call of it may end now.
+    pub(crate) fn conclude(&self, end_of: EndOf) -> Conclusion {
+        self.ask(|phase| phase.conclude(end_of))
+    }
+
+    /// This process is no longer at it.
+    pub(super) fn ends(&self) {
+        self.feed(Event::Over);
+        self.over.notify_waiters();
     }
 
     /// Waits until this process is no longer at it.
     pub(super) async fn until_over(&self) {
         let over = self.over.notified();
-        if !self.is_over() {
+        if !self.ask(Phase::is_over) {
             over.await;
         }
     }
@@ -217,27 +228,9 @@ impl ActiveRun {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// What went wrong is looked up here, and nowhere where nothing did.
-    fn trouble<T: Default>(&self, of: impl FnOnce(&State) -> T) -> T {
-        if self.is_troubled.load(Ordering::Acquire) { of(&self.lock()) } else { T::default() }
-    }
-
-    fn make_trouble(&self, note: impl FnOnce(&mut State)) {
-        let mut state = self.lock();
-        note(&mut state);
-        self.is_troubled.store(true, Ordering::Release);
-    }
-
     /// Keeps an entry to write it with the next one that is waited for.
     pub(crate) fn buffer(&self, entry: Entry) {
         self.lock().buffered.push(entry);
-    }
-
-    /// What is buffered, to be written before or with `entry`.
-    fn buffered_with(&self, entry: Entry) -> Vec<Entry> {
-        let mut entries = std::mem::take(&mut self.lock().buffered);
-        entries.push(entry);
-        entries
     }
 
     /// Hands what is buffered to the journal without waiting.
@@ -254,13 +247,16 @@ impl ActiveRun {
 
     /// Writes what is buffered and an entry, and waits for it.
     pub(crate) async fn commit(&self, journal: &dyn Journal, entry: Entry) -> Result<(), JournalError> {
-        if matches!(entry, Entry::Started(_))
-            && let Some(refused) = self.refused()
-        {
+        let entries = {
+            let mut state = self.lock();
             // The run's own start may be lost with another part's; nothing of it may run.
-            return Err(refused);
-        }
-        let entries = self.buffered_with(entry);
+            if let (Entry::Started(_), Some(halt)) = (&entry, state.phase.halt()) {
+                return Err(halt.error());
+            }
+            let mut entries = std::mem::take(&mut state.buffered);
+            entries.push(entry);
+            entries
+        };
         self.write(journal, entries).await
     }
 
@@ -271,86 +267,20 @@ impl ActiveRun {
         match written {
             Ok(()) => {
                 let mut state = self.lock();
-                state.begun = true;
+                state.feed(self.id, Event::Written);
                 // Once a part of it has begun or ended, being cut short is a crash as any other.
                 state.left.asked &= !goes_on;
             }
             // The ledger works; it is the approval that cannot be used.
             Err(ref error) if error.is_spent().is_some() => {}
-            Err(ref error) => self.refused_by(error),
+            Err(ref error) => self.feed(Event::Refused(error.clone())),
         }
         written
-    }
-
-    /// Something of the run is in the ledger.
-    pub(crate) fn begin(&self) {
-        self.lock().begun = true;
-    }
-
-    /// The ledger does not take what the run has to say. From now on it may say less than what has
-    /// happened, so that nothing more may happen.
-    pub(crate) fn refused_by(&self, error: &JournalError) {
-        self.make_trouble(|state| {
-            state.refused.get_or_insert_with(|| error.clone());
-        });
-    }
-
-    /// The next process can go on where this one has to leave it.
-    pub(crate) fn resumes(&self) {
-        self.resumes.store(true, Ordering::Release);
-    }
-
-    /// The process stops. From now on nothing of the run starts and nothing of it is concluded, as where the
-    /// ledger has failed: it is left for the next process. False where it ends by being cancelled instead.
-    pub(crate) fn halt(&self, by: &Arc<str>, at: jiff::Timestamp) -> bool {
-        if !self.resumes.load(Ordering::Acquire) {
-            return false;
-        }
-        let kind = StepKind::Stopped { by: by.to_string() };
-        self.make_trouble(|state| {
-            if state.stopped_by.is_none() && state.refused.is_none() {
-                state.stopped_by = Some(Arc::clone(by));
-                state.refused = Some(JournalError::new(format!("{by} stopped Helve")));
-                state.buffered.push(Entry::Step(step(at, self.id, self.id, kind)));
-            }
-        });
-        true
-    }
-
-    /// Who stopped the process in the middle of the run.
-    pub(crate) fn stopped_by(&self) -> Option<Arc<str>> {
-        self.trouble(|state| state.stopped_by.clone())
-    }
-
-    /// Why the ledger has refused something.
-    pub(crate) fn refused(&self) -> Option<JournalError> {
-        self.trouble(|state| state.refused.clone())
     }
 
     /// How it is left, where it has to be.
     pub(crate) fn left(&self) -> Left {
         self.lock().left
-    }
-
-    /// It was left before, and would be left like this again.
-    pub(crate) fn was_left(&self, left: Left) {
-        self.lock().left = left;
-    }
-
-    /// Whether the ledger has refused something.
-    pub(crate) fn is_refused(&self) -> bool {
-        self.trouble(|state| state.refused.is_some())
-    }
-
-    /// Whether the ledger has refused something after the run had begun. Then it is left as it is,
-    /// to be taken up again from what the ledger has. One that has not begun has just failed.
-    pub(crate) fn is_lost(&self) -> bool {
-        self.trouble(|state| state.begun && state.refused.is_some())
-    }
-
-    /// Whether the run goes on later, if at all: nothing new starts, and nothing is given up.
-    pub(crate) fn is_halted(&self) -> bool {
-        self.trouble(|state| state.refused.is_some() || state.waiting.is_some())
     }
 
     /// The run itself or a part of it begins. It ends when the guard is dropped.
@@ -500,33 +430,12 @@ impl ActiveRun {
     pub(crate) fn hide(&self, secrets: &[String]) {
         if !secrets.is_empty() {
             self.lock().secrets.extend_from_slice(secrets);
-            self.has_secrets.store(true, Ordering::Release);
         }
     }
 
     /// Texts to be kept out of what is recorded of the run.
     pub(crate) fn secrets(&self) -> Vec<String> {
-        if self.has_secrets.load(Ordering::Acquire) { self.lock().secrets.clone() } else { Vec::new() }
-    }
-
-    /// Nobody is waited for any more.
-    pub(crate) fn stop_waiting(&self) {
-        self.lock().waiting = None;
-    }
-
-    /// The run cannot go on by itself. The first reason stays.
-    pub(crate) fn wait_for(&self, waiting: Waiting) {
-        self.make_trouble(|state| {
-            state.waiting.get_or_insert(waiting);
-        });
-    }
-
-    pub(crate) fn is_waiting(&self) -> bool {
-        self.trouble(|state| state.waiting.is_some())
-    }
-
-    pub(crate) fn waiting(&self) -> Option<Waiting> {
-        self.trouble(|state| state.waiting.clone())
+        self.lock().secrets.clone()
     }
 
     pub(crate) fn with_progress<T>(&self, change: impl FnOnce(&mut ProgressTree) -> T) -> T {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::CallId;
-use helve_core::ports::{Adoption, JournalError};
+use helve_core::ports::{Adoption, JournalError, Ledger};
 use tokio::time::Instant;
 
 use super::here::Left;
@@ -37,7 +37,7 @@ impl ClaimedRun {
             match (adoption, mark) {
                 (Adoption::Adopted, _) | (Adoption::Ours, Some(_)) => {}
                 (Adoption::Ours, None) | (Adoption::Busy, _) => return Err(RunError::Busy(run)),
-                (Adoption::NotOpen, _) => return Err(not_open(&engine, run).await),
+                (Adoption::NotOpen, _) => return Err(not_open(&*engine.ledger, run).await),
             }
             engine.runs.forget(run);
             let before = mark.map(|mark| mark.left).unwrap_or_default();
@@ -75,15 +75,15 @@ impl ClaimedRun {
 
 impl Drop for ClaimedRun {
     fn drop(&mut self) {
-        if let Some(parts) = &self.engine {
-            parts.runs.leave(self.run, self.left);
+        if let Some(engine) = &self.engine {
+            engine.runs.leave(self.run, self.left);
         }
     }
 }
 
 /// Why a run cannot be taken: it has ended, or never was.
-pub(super) async fn not_open(engine: &Engine, run: CallId) -> RunError {
-    match engine.ledger.history(run).await {
+pub(super) async fn not_open(ledger: &dyn Ledger, run: CallId) -> RunError {
+    match ledger.history(run).await {
         Ok(entries) if entries.is_empty() => RunError::NotFound(run),
         Ok(_) => RunError::Ended(run),
         Err(error) => RunError::Journal(error),

@@ -3,16 +3,19 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use helve_core::ports::Clock;
 use helve_core::record::{Entry, Facts, HandlerEnd, RawJson, Started};
 use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor, is_undo};
 use helve_core::{Call, CallId, ErrorCode, Outcome, Status, Tool, ToolError};
 
-use super::active::{ActiveRun, Done, UndoRecord, Waiting, is_below, step};
+use super::active::{ActiveRun, Done, UndoRecord, is_below, step};
+use super::here::ActiveRuns;
 use super::history::{Earlier, History, parse};
 use super::part::{effects_so_far, undoes_below, without_effect};
+use super::phase::{Event, Waiting};
 use super::undo::undo_below;
 use crate::pipeline;
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Settings};
 
 /// How long the parts of a run have to stop, once they were told to.
 const STOP_MAX: Duration = Duration::from_secs(10);
@@ -25,7 +28,7 @@ pub(super) async fn park(
     reason: WaitingFor,
     message: String,
 ) -> Outcome {
-    run.wait_for(Waiting { reason, call_id: run.id, pending: None });
+    run.feed(Event::Waits(Waiting { reason, call_id: run.id, pending: None }));
     pipeline::wind_up(engine, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
 }
 
@@ -62,7 +65,7 @@ async fn end(
     }
     if error.code() == ErrorCode::Cancelled {
         // Whoever cancels wants an end: what could not be undone is listed.
-        run.stop_waiting();
+        run.feed(Event::WaitsNoMore);
     }
     let unknown = run.reports().into_iter().filter(|part| part.state == PartState::Unknown);
     let unknown: Vec<_> = unknown.map(|part| format!("`{}` ({})", part.tool, part.call_id)).collect();
@@ -102,7 +105,8 @@ pub(crate) async fn find_out(engine: &Arc<Engine>, run: &Arc<ActiveRun>, path: &
         }
         let Some(done) = cut_short(engine, run.id, call_id, started, earlier, tool).await else { continue };
         if done.report.state == PartState::Unknown && unknown == Unknown::Ask {
-            run.wait_for(Waiting { reason: WaitingFor::UnknownOutcome, call_id, pending: None });
+            let reason = WaitingFor::UnknownOutcome;
+            run.feed(Event::Waits(Waiting { reason, call_id, pending: None }));
             return;
         }
         run.add(done);
@@ -136,7 +140,11 @@ async fn cut_short(
         (None, None) => match pipeline::recall(engine, &tool, call_id, started).await {
             Ok(Recalled::Happened(result)) => (result, false),
             Ok(Recalled::WillNotHappen) => return None,
-            Ok(Recalled::DidNotHappen) if !may_happen_yet(engine, &tool, earlier) => return None,
+            Ok(Recalled::DidNotHappen)
+                if !may_happen_yet(&engine.settings, &*engine.clock, &tool, earlier) =>
+            {
+                return None;
+            }
             // What comes later must be neither forgotten nor called undone.
             Ok(Recalled::DidNotHappen | Recalled::Unknown) | Err(_) => return unknown(report),
         },
@@ -209,10 +217,10 @@ async fn look_into(
 }
 
 /// Whether a call that had no effect so far may have it yet: nobody answered it, and its time is not over.
-fn may_happen_yet(engine: &Engine, tool: &Tool, earlier: &Earlier) -> bool {
+fn may_happen_yet(settings: &Settings, clock: &dyn Clock, tool: &Tool, earlier: &Earlier) -> bool {
     let finished = earlier.finished.as_ref();
     let is_answered = finished.is_some_and(|finished| pipeline::have_answered(&finished.ending.attempts));
-    !is_answered && pipeline::may_be_at_work(engine, tool, earlier.begun_at).is_some()
+    !is_answered && pipeline::may_be_at_work(settings, clock, tool, earlier.begun_at).is_some()
 }
 
 /// Whether this process may be at work on a call still, or the call was asked about with less than it was given.
@@ -232,7 +240,8 @@ pub(super) async fn at_work(engine: &Arc<Engine>, history: &History) -> Option<D
         if earlier.executed.is_some() || earlier.settled.is_some() || started.withheld {
             continue;
         }
-        let Some(left) = pipeline::may_be_at_work(engine, &tool, earlier.begun_at) else { continue };
+        let (settings, clock) = (&engine.settings, &*engine.clock);
+        let Some(left) = pipeline::may_be_at_work(settings, clock, &tool, earlier.begun_at) else { continue };
         if let Ok(Recalled::DidNotHappen) = pipeline::recall(engine, &tool, call_id, started).await {
             longest = longest.max(Some(left));
         }
@@ -265,13 +274,13 @@ pub(crate) fn wind_up_dropped(
 pub(crate) fn leave_dropped(engine: &Arc<Engine>, run: &Arc<ActiveRun>) {
     let (engine, run) = (Arc::clone(engine), Arc::clone(run));
     run.cancellation.cancel();
-    let leave = |engine: &Engine, run: &Arc<ActiveRun>| {
-        engine.runs.leave(run.id, run.left());
-        engine.runs.remove(run);
+    let leave = |runs: &ActiveRuns, run: &Arc<ActiveRun>| {
+        runs.leave(run.id, run.left());
+        runs.remove(run);
     };
-    let Ok(handle) = tokio::runtime::Handle::try_current() else { return leave(&engine, &run) };
+    let Ok(handle) = tokio::runtime::Handle::try_current() else { return leave(&engine.runs, &run) };
     handle.spawn(async move {
         run.until_quiet(engine.settings.cancel_grace + STOP_MAX).await;
-        leave(&engine, &run);
+        leave(&engine.runs, &run);
     });
 }

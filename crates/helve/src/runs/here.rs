@@ -10,6 +10,8 @@ use tokio::sync::OwnedMutexGuard;
 use tokio::time::Instant;
 
 use super::active::ActiveRun;
+use super::takeover::Takeover;
+use super::watch::Watch;
 
 /// How often a run is taken up in vain before there are pauses between.
 const VAIN_AT_ONCE: u32 = 2;
@@ -26,6 +28,10 @@ pub(crate) struct ActiveRuns {
     taking: Mutex<HashSet<CallId>>,
     /// Held by whoever looks for runs that were left, until those are taken.
     looking: Arc<tokio::sync::Mutex<()>>,
+    /// What is being taken over from dead processes.
+    pub(super) takeover: Takeover,
+    /// Looks whether somebody asked to stop one of them.
+    pub(super) watch: Watch,
 }
 
 /// How a run was left.

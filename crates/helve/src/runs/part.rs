@@ -8,9 +8,11 @@ use helve_core::run::{Answer, EFFECT, EffectState, Part, PartReport, PartState, 
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError, boxed};
 use serde_json::Value;
 
-use super::active::{ActiveRun, Done, UndoRecord, Waiting};
+use super::active::{ActiveRun, Done, UndoRecord};
 use super::history::{Earlier, parse};
+use super::phase::{Event, NoParts, Waiting};
 use crate::pipeline::{self, Origin, PartOf};
+use crate::registry::Registry;
 use crate::runtime::Engine;
 
 /// Deepest nesting of calls within calls.
@@ -98,8 +100,7 @@ pub(crate) fn part_of(
     follow_up: FollowUp,
 ) -> DuePart {
     let Some(run) = run else {
-        let error = ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts");
-        return DuePart { engine, what: Due::Refusal(call, error) };
+        return DuePart { engine, what: Due::Refusal(call, no_parts_of_this()) };
     };
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
@@ -148,6 +149,10 @@ pub(super) fn part_at(
     until: Option<Instant>,
     follow_up: FollowUp,
 ) -> DuePart {
+    let no_parts = run.refuses_parts();
+    if no_parts == Some(NoParts::Over) {
+        return DuePart { engine, what: Due::Refusal(call, no_parts_of_this()) };
+    }
     if let Some(outcome) = replay(&run, &path) {
         return DuePart { engine, what: Due::Replay(Box::new(outcome)) };
     }
@@ -156,14 +161,8 @@ pub(super) fn part_at(
         Some(ToolError::new(ErrorCode::ExecutionFailed, message))
     } else if let Some(error) = engine.stop.refuses_part_of(&run, engine.clock.now()) {
         Some(error)
-    } else if run.is_refused() {
-        let message = "the journal has failed in the middle of the run; nothing new starts";
-        Some(ToolError::new(ErrorCode::JournalUnavailable, message))
-    } else if run.is_waiting() {
-        // Not cancelled: that would take back what runs beside it, and is still wanted.
-        Some(ToolError::new(ErrorCode::OutcomeUnknown, "the run waits for a person; nothing new starts"))
     } else {
-        None
+        no_parts.map(refusal)
     };
     if let Some(error) = refusal {
         return DuePart { engine, what: Due::Refusal(call, error) };
@@ -171,6 +170,25 @@ pub(super) fn part_at(
     let part = Part { run: run.id, path };
     let origin = Origin::Part(PartOf { run, part, until, follow_up });
     DuePart { engine, what: Due::Call(call, origin) }
+}
+
+/// Why the run starts no new part.
+fn refusal(why: NoParts) -> ToolError {
+    match why {
+        NoParts::Over => no_parts_of_this(),
+        NoParts::Halted => {
+            let message = "the journal has failed in the middle of the run; nothing new starts";
+            ToolError::new(ErrorCode::JournalUnavailable, message)
+        }
+        // Not cancelled: that would take back what runs beside it, and is still wanted.
+        NoParts::Waiting => {
+            ToolError::new(ErrorCode::OutcomeUnknown, "the run waits for a person; nothing new starts")
+        }
+    }
+}
+
+fn no_parts_of_this() -> ToolError {
+    ToolError::new(ErrorCode::Internal, "this call has ended, or cannot have parts")
 }
 
 /// How a part ended before its run was cut short.
@@ -182,7 +200,8 @@ fn replay(run: &ActiveRun, path: &str) -> Option<Outcome> {
         Recorded::NotRun => return None,
         Recorded::Ended(status) => status,
         Recorded::Withheld => {
-            run.wait_for(Waiting { reason: WaitingFor::Cancel, call_id, pending: None });
+            let reason = WaitingFor::Cancel;
+            run.feed(Event::Waits(Waiting { reason, call_id, pending: None }));
             let message =
                 "this part has ended, but its result was not kept: it holds a secret or is too large";
             let error = ToolError::new(ErrorCode::OutcomeUnknown, message);
@@ -272,12 +291,12 @@ fn effects_stand(earlier: &Earlier) -> bool {
     earlier.effects.values().any(|(kind, _)| matches!(kind, StepKind::RollbackFailed { .. }))
 }
 
-fn is_composed(engine: &Engine, finished: &Finished) -> bool {
-    engine.registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
+fn is_composed(registry: &Registry, finished: &Finished) -> bool {
+    registry.tool(&finished.facts.tool).is_some_and(|tool| tool.is_composed())
 }
 
 /// What became of a part that has ended, by the record alone.
-fn became(engine: &Engine, finished: &Finished, earlier: &Earlier) -> PartState {
+fn became(registry: &Registry, finished: &Finished, earlier: &Earlier) -> PartState {
     use super::UndoState::{Failed, NotTried, Undone};
     match (finished.ending.status, earlier.undone) {
         (EndStatus::Done, NotTried) => PartState::Done,
@@ -288,7 +307,7 @@ fn became(engine: &Engine, finished: &Finished, earlier: &Earlier) -> PartState 
         (_, Undone) => PartState::Undone,
         (_, Failed) => PartState::UndoFailed,
         (EndStatus::Returned | EndStatus::Failed | EndStatus::Denied, NotTried) => {
-            let in_doubt = left_in_doubt(finished) && !is_composed(engine, finished);
+            let in_doubt = left_in_doubt(finished) && !is_composed(registry, finished);
             let in_doubt = in_doubt || finished.ending.code == Some(ErrorCode::OutcomeUnknown);
             match earlier.settled {
                 None if in_doubt => PartState::Unknown,
@@ -313,15 +332,19 @@ fn settled_result(finished: &Finished, earlier: &Earlier) -> Option<Value> {
 }
 
 /// What the record says of the parts that have ended, so that they can be undone.
-pub(super) fn done_before(engine: &Engine, run: CallId, call_id: CallId, earlier: &Earlier) -> Option<Done> {
+pub(super) fn done_before(
+    registry: &Registry,
+    run: CallId,
+    call_id: CallId,
+    earlier: &Earlier,
+) -> Option<Done> {
     let finished = earlier.finished.as_ref()?;
     let path = finished.facts.part.as_ref().map(|part| Arc::clone(&part.path)).unwrap_or_default();
-    let state = became(engine, finished, earlier);
+    let state = became(registry, finished, earlier);
     let settled = settled_result(finished, earlier);
     let report =
         PartReport { path: Arc::clone(&path), call_id, tool: Arc::clone(&finished.facts.tool), state };
-    let tool =
-        engine.registry.tool(&finished.facts.tool).filter(|_| left_standing(finished) || settled.is_some());
+    let tool = registry.tool(&finished.facts.tool).filter(|_| left_standing(finished) || settled.is_some());
     let undo_record = tool.map(|tool| {
         let json = |json: Option<&_>| json.map_or(Value::Null, parse);
         let arguments_withheld = earlier.started.as_ref().is_some_and(|started| started.withheld);

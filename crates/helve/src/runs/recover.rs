@@ -4,15 +4,15 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use futures_util::StreamExt;
-use helve_core::ports::{Holder, JournalError, KeyClaim, OpenRun};
+use helve_core::ports::{Holder, JournalError, KeyClaim, Ledger, OpenRun};
 use helve_core::record::{Entry, Started};
 use helve_core::run::{Answer, OnCrash, PartState, StepKind, WaitingFor};
 use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, ToolError};
+use jiff::Timestamp;
 use serde_json::Value;
 use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
-use tokio_util::sync::CancellationToken;
 
 use super::active::{ActiveRun, Done, step};
 use super::claimed::{ClaimedRun, not_open};
@@ -21,6 +21,7 @@ use super::history::{Earlier, History, parse};
 use super::part::done_before;
 use super::watch::Watch;
 use crate::pipeline::{self, Origin};
+use crate::registry::Registry;
 use crate::runtime::{Engine, Runtime};
 
 /// How many runs are taken up at the same time.
@@ -157,7 +158,7 @@ impl Runtime {
         engine.ledger.check()?;
         // What was refused and kept is written first: that a run waits, or has ended.
         engine.ledger.flush().await?;
-        let open = all_open(engine).await?;
+        let open = all_open(&*engine.ledger).await?;
         let (mut cut_short, mut some_wait) = (Vec::new(), false);
         for (run, mark) in left {
             match open.get(&run).map(|open| open.holder) {
@@ -198,7 +199,7 @@ impl Runtime {
     pub async fn cancel_run(&self, run: CallId) -> Result<Option<Outcome>, RunError> {
         let engine = self.engine();
         if !engine.ledger.request_cancel(run).await? {
-            return Err(not_open(engine, run).await);
+            return Err(not_open(&*engine.ledger, run).await);
         }
         if let Some(active) = engine.runs.get(run) {
             active.cancellation.cancel();
@@ -223,13 +224,13 @@ impl Runtime {
         by: Option<String>,
     ) -> Result<(), RunError> {
         let engine = self.engine();
-        let undoing = undoing(engine, run).await?;
+        let undoing = undoing(&*engine.ledger, &engine.registry, run).await?;
         let mut of_run = undoing.done.iter().map(|done| &done.report);
         if !of_run.any(|part| part.call_id == call_id && part.state == PartState::Unknown) {
             return Err(RunError::NotInDoubt(call_id));
         }
         let settlement = Settlement { call_id: Some(call_id), answer, result, by };
-        engine.ledger.commit(settled(engine, run, call_id, settlement)).await?;
+        engine.ledger.commit(settled(engine.clock.now(), run, call_id, settlement)).await?;
         // Somebody else may have been faster, with another answer.
         let history = History::new(engine.ledger.history(run).await?);
         let claimed =
@@ -242,8 +243,8 @@ impl Runtime {
     /// pending, and resuming it goes on.
     pub async fn undo_run(&self, run: CallId, caller: Arc<Caller>) -> Result<Outcome, RunError> {
         let engine = self.engine();
-        let undoing = undoing(engine, run).await?;
-        if let Some(open) = open_undo(engine, run).await? {
+        let undoing = undoing(&*engine.ledger, &engine.registry, run).await?;
+        if let Some(open) = open_undo(&*engine.ledger, run).await? {
             // One that was cut short or waits goes on; nothing is undone twice.
             return match open.holder {
                 Holder::Us | Holder::Others => Err(RunError::Busy(open.run)),
@@ -251,7 +252,7 @@ impl Runtime {
             };
         }
         let call = Call::new(&*undoing.started.facts.tool, parse(&undoing.started.arguments)).by(caller);
-        Ok(pipeline::undo(engine, call, Origin::Outside, undoing).await)
+        Ok(pipeline::undo(engine, call, Origin::Outside(None), undoing).await)
     }
 }
 
@@ -279,15 +280,15 @@ impl Undoing {
 }
 
 /// The open run that undoes another one.
-async fn open_undo(engine: &Arc<Engine>, run: CallId) -> Result<Option<OpenRun>, RunError> {
+async fn open_undo(ledger: &dyn Ledger, run: CallId) -> Result<Option<OpenRun>, RunError> {
     // From the first: ids follow the clock, and one that was set back puts an undo before what it undoes.
     let mut after = None;
     loop {
-        let page = engine.ledger.open_runs(after, PAGE).await?;
+        let page = ledger.open_runs(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(None) };
         after = Some(last.run);
         for open in page {
-            let history = engine.ledger.history(open.run).await?;
+            let history = ledger.history(open.run).await?;
             if history.first().and_then(Entry::facts).is_some_and(|facts| facts.undo_of == Some(run)) {
                 return Ok(Some(open));
             }
@@ -295,8 +296,8 @@ async fn open_undo(engine: &Arc<Engine>, run: CallId) -> Result<Option<OpenRun>,
     }
 }
 
-async fn undoing(engine: &Arc<Engine>, run: CallId) -> Result<Undoing, RunError> {
-    let entries = engine.ledger.history(run).await?;
+async fn undoing(ledger: &dyn Ledger, registry: &Registry, run: CallId) -> Result<Undoing, RunError> {
+    let entries = ledger.history(run).await?;
     let leaves_more = |entry: &&Entry| {
         matches!(entry, Entry::Step(step) if matches!(step.kind,
             StepKind::UndoFailed { .. }
@@ -318,21 +319,21 @@ async fn undoing(engine: &Arc<Engine>, run: CallId) -> Result<Undoing, RunError>
     if root.finished.is_none() {
         return Err(RunError::Open(run));
     }
-    let composed = engine.registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
+    let composed = registry.tool(&started.facts.tool).is_some_and(|tool| tool.is_composed());
     let done = history
         .ended()
         .filter(|(call_id, _)| *call_id != run || !composed)
-        .filter_map(|(call_id, earlier)| done_before(engine, run, call_id, earlier))
+        .filter_map(|(call_id, earlier)| done_before(registry, run, call_id, earlier))
         .map(Done::once_more)
         .collect();
     Ok(Undoing { run, done, failures, started })
 }
 
 /// Every open run.
-async fn all_open(engine: &Arc<Engine>) -> Result<HashMap<CallId, OpenRun>, JournalError> {
+async fn all_open(ledger: &dyn Ledger) -> Result<HashMap<CallId, OpenRun>, JournalError> {
     let (mut all, mut after) = (HashMap::new(), None);
     loop {
-        let page = engine.ledger.open_runs(after, PAGE).await?;
+        let page = ledger.open_runs(after, PAGE).await?;
         let Some(last) = page.last() else { return Ok(all) };
         after = Some(last.run);
         all.extend(page.into_iter().map(|open| (open.run, open)));
@@ -416,7 +417,7 @@ async fn go_on_with(
     let (run, by_hand) = (claimed.run(), claimed.is_asked());
     let mut entries = engine.ledger.history(run).await?;
     if let Some(settlement) = settlement
-        && let Some(entry) = settle(engine, run, &entries, settlement)
+        && let Some(entry) = settle(engine.clock.now(), run, &entries, settlement)
     {
         engine.ledger.commit(entry.clone()).await?;
         entries.push(entry);
@@ -429,7 +430,7 @@ async fn go_on_with(
         Some(Earlier { started: None, .. }) | None => return Err(RunError::NotFound(run)),
     };
     let undoing = match started.facts.undo_of {
-        Some(undone) => Some(undoing(engine, undone).await?),
+        Some(undone) => Some(undoing(&*engine.ledger, &engine.registry, undone).await?),
         None => None,
     };
     // Whoever cancels wants an end now: what is not known then is listed.
@@ -446,7 +447,7 @@ async fn go_on_with(
         }
         None => go_on(engine, &started, Arc::clone(&active), ending, by_hand).await,
     };
-    Ok(if active.is_halted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
+    Ok(if active.is_interrupted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
 }
 
 /// Whether a run had begun to be ended before it was cut short. Then it is not gone on with,
@@ -528,7 +529,7 @@ async fn go_on(
 }
 
 /// The step that tells what a person found out, about whatever the run waits for.
-fn settle(engine: &Engine, run: CallId, entries: &[Entry], settlement: Settlement) -> Option<Entry> {
+fn settle(at: Timestamp, run: CallId, entries: &[Entry], settlement: Settlement) -> Option<Entry> {
     let call_id = entries.iter().rev().find_map(|entry| match entry {
         Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => Some(step.call_id),
         Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
@@ -544,12 +545,12 @@ fn settle(engine: &Engine, run: CallId, entries: &[Entry], settlement: Settlemen
     if settlement.call_id.is_some_and(|about| about != call_id) {
         return None;
     }
-    Some(settled(engine, run, call_id, settlement))
+    Some(settled(at, run, call_id, settlement))
 }
 
-fn settled(engine: &Engine, run: CallId, call_id: CallId, settlement: Settlement) -> Entry {
+fn settled(at: Timestamp, run: CallId, call_id: CallId, settlement: Settlement) -> Entry {
     let Settlement { call_id: _, answer, result, by } = settlement;
-    let mut step = step(engine.clock.now(), call_id, run, StepKind::Settled { answer, by });
+    let mut step = step(at, call_id, run, StepKind::Settled { answer, by });
     step.payload = result.and_then(|result| to_raw_value(&result).ok());
     Entry::Step(step)
 }
@@ -558,14 +559,11 @@ fn settled(engine: &Engine, run: CallId, call_id: CallId, settlement: Settlement
 /// nobody waits for it any more.
 fn taken_up(engine: &Arc<Engine>, claimed: ClaimedRun, history: History) -> Arc<ActiveRun> {
     let (run, left) = claimed.begins();
-    let active = ActiveRun::new(run, CancellationToken::new(), history);
-    active.was_left(left);
-    active.resumes();
+    let active = ActiveRun::taken_up(run, history, left);
     let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
     ended
-        .filter_map(|(call_id, earlier)| done_before(engine, run, call_id, earlier))
+        .filter_map(|(call_id, earlier)| done_before(&engine.registry, run, call_id, earlier))
         .for_each(|done| active.add(done));
-    active.begin();
     let active = Arc::new(active);
     engine.runs.insert(&active);
     // All others may have been halted while this one was asked about: then it is left for the next process, too.

@@ -10,12 +10,13 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use helve_core::CallId;
-use helve_core::ports::{Holder, JournalError};
+use helve_core::ports::{Holder, JournalError, Ledger};
 use helve_core::record::Entry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::recover::{Recovered, RunError, TakenUp, resume_left};
+use crate::registry::Registry;
 use crate::runtime::{Engine, Runtime};
 
 /// How many runs are taken up at the same time.
@@ -34,7 +35,7 @@ const VAIN_PAUSE: Duration = Duration::from_secs(2);
 const VAIN_PAUSE_MAX: Duration = Duration::from_secs(300);
 
 /// Runs that are being taken over.
-pub(crate) struct Takeover {
+pub(super) struct Takeover {
     places: Arc<Semaphore>,
     under_way: Mutex<UnderWay>,
     found: AtomicU64,
@@ -155,10 +156,10 @@ impl Runtime {
             return Ok(());
         }
         engine.ledger.check()?;
-        let left = find_left(engine).await?;
-        engine.takeover.forget_aside_but(&left.iter().map(|(run, _)| *run).collect());
+        let left = find_left(&*engine.ledger).await?;
+        engine.runs.takeover.forget_aside_but(&left.iter().map(|(run, _)| *run).collect());
         for (run, cancel) in left {
-            if engine.takeover.begin(run) {
+            if engine.runs.takeover.begin(run) {
                 tokio::spawn(take_over(Arc::clone(engine), run, cancel, told.clone()));
             }
         }
@@ -167,17 +168,17 @@ impl Runtime {
 
     /// How far this process is with what others had left.
     pub fn recovery(&self) -> Recovery {
-        let takeover = &self.engine().takeover;
+        let takeover = &self.engine().runs.takeover;
         let done = takeover.done.load(Ordering::Acquire);
         Recovery { done, total: takeover.found.load(Ordering::Acquire).max(done) }
     }
 }
 
 /// The open runs whose process is dead, each with whether somebody asked to stop it.
-async fn find_left(engine: &Engine) -> Result<Vec<(CallId, bool)>, JournalError> {
+async fn find_left(ledger: &dyn Ledger) -> Result<Vec<(CallId, bool)>, JournalError> {
     let (mut left, mut after) = (Vec::new(), None);
     loop {
-        let page = engine.ledger.open_runs(after, PAGE).await?;
+        let page = ledger.open_runs(after, PAGE).await?;
         let is_last = page.len() < PAGE;
         after = page.last().map(|open| open.run);
         let of_dead = page.iter().filter(|open| open.holder == Holder::Nobody);
@@ -190,10 +191,10 @@ async fn find_left(engine: &Engine) -> Result<Vec<(CallId, bool)>, JournalError>
 
 /// Takes one over. It has a place for a moment, and goes on without it where that is not enough.
 async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn(&Recovered)) {
-    let place = Arc::clone(&engine.takeover.places).acquire_owned().await;
-    if !has_tool(&engine, run).await {
+    let place = Arc::clone(&engine.runs.takeover.places).acquire_owned().await;
+    if !has_tool(&*engine.ledger, &engine.registry, run).await {
         tracing::debug!(%run, "a run was cut short whose tool is not here");
-        return engine.takeover.is_absent(run);
+        return engine.runs.takeover.is_absent(run);
     }
     let taken_up = resume_left(&engine, run, cancel);
     tokio::pin!(taken_up);
@@ -205,14 +206,14 @@ async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn
         }
     };
     match recovered.as_ref().map(|recovered| &recovered.taken_up) {
-        Some(TakenUp::Failed(RunError::AtWork { .. })) => return engine.takeover.is_postponed(run),
+        Some(TakenUp::Failed(RunError::AtWork { .. })) => return engine.runs.takeover.is_postponed(run),
         Some(TakenUp::Failed(error)) => {
             // Once is enough: it is tried again and again.
-            if !engine.takeover.has_failed(run) {
+            if !engine.runs.takeover.has_failed(run) {
                 return tracing::debug!(%run, %error, "a run that was left still cannot be taken up");
             }
         }
-        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => engine.takeover.is_done(run),
+        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => engine.runs.takeover.is_done(run),
     }
     if let Some(recovered) = recovered {
         told(&recovered);
@@ -221,11 +222,11 @@ async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn
 
 /// Whether this process knows the tool that a run began with. One that cannot be read is taken up, so that
 /// somebody learns of it.
-async fn has_tool(engine: &Engine, run: CallId) -> bool {
-    let entries = engine.ledger.history(run).await.unwrap_or_default();
+async fn has_tool(ledger: &dyn Ledger, registry: &Registry, run: CallId) -> bool {
+    let entries = ledger.history(run).await.unwrap_or_default();
     let started = entries.iter().find_map(|entry| match entry {
         Entry::Started(started) if started.facts.call_id == run => Some(started),
         Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
     });
-    started.is_none_or(|started| engine.registry.tool(&started.facts.tool).is_some())
+    started.is_none_or(|started| registry.tool(&started.facts.tool).is_some())
 }

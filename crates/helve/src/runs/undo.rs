@@ -47,7 +47,7 @@ async fn undo_all(engine: &Arc<Engine>, run: &Arc<ActiveRun>, path: &str) -> boo
         let state = undo(engine, run, undo_record).await;
         run.set_state(&done.report.path, state);
         all &= state == PartState::Undone;
-        if run.is_halted() {
+        if run.is_interrupted() {
             return false;
         }
     }
@@ -85,7 +85,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
     let given_up = undo_record.effects.iter_mut().filter(|state| **state == EffectState::RollbackFailed);
     given_up.for_each(|state| *state = EffectState::Applied);
     roll_back(engine, run, &mut undo_record).await;
-    if run.is_halted() {
+    if run.is_interrupted() {
         return PartState::Done;
     }
     let effects_stand = undo_record.effects.contains(&EffectState::RollbackFailed);
@@ -103,7 +103,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
             false => PartState::Undone,
         };
     };
-    run.buffer(Entry::Step(undo_record.step(engine, StepKind::UndoStarted)));
+    run.buffer(Entry::Step(undo_record.step(&*engine.clock, StepKind::UndoStarted)));
     let undone = match declared {
         Undo::Handler if undo_record.withheld => Err(not_kept()),
         Undo::Handler => by_handler(engine, run, &undo_record).await,
@@ -119,10 +119,10 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
             }
         }
     };
-    if run.is_halted() {
+    if run.is_interrupted() {
         return PartState::Done;
     }
-    let mut step = undo_record.step(engine, StepKind::Undone);
+    let mut step = undo_record.step(&*engine.clock, StepKind::Undone);
     let state = match undone {
         Ok(()) if effects_stand => PartState::UndoFailed,
         Ok(()) => PartState::Undone,

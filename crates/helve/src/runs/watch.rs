@@ -16,7 +16,8 @@ pub(crate) struct Watch(AtomicBool);
 impl Watch {
     /// Makes sure that somebody is looking while there are runs.
     pub(crate) fn begin(engine: &Arc<Engine>) {
-        if !engine.watch.0.load(Ordering::Relaxed) && !engine.watch.0.swap(true, Ordering::Relaxed) {
+        if !engine.runs.watch.0.load(Ordering::Relaxed) && !engine.runs.watch.0.swap(true, Ordering::Relaxed)
+        {
             tokio::spawn(look(Arc::clone(engine)));
         }
     }
@@ -36,5 +37,5 @@ async fn look(engine: Arc<Engine>) {
             Err(error) => tracing::debug!(%error, "cannot see whether runs should be stopped"),
         }
     }
-    engine.watch.0.store(false, Ordering::Relaxed);
+    engine.runs.watch.0.store(false, Ordering::Relaxed);
 }

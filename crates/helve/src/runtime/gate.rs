@@ -4,31 +4,86 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
-use helve_core::permission::{Destination, PermissionSet, PermissionUpdate};
-use helve_core::ports::{JournalError, Policy};
+use helve_core::permission::{Destination, PermissionMode, PermissionSet, PermissionUpdate};
+use helve_core::ports::{Clock, JournalError, Ledger, Policy};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
-use helve_core::{Caller, LabelSet, Tool, ToolError, ToolName};
-
+use helve_core::{Caller, ErrorCode, LabelSet, Tool, ToolError, ToolName};
+use jiff::Timestamp;
 use serde_json::Value;
 
 use super::Runtime;
 use crate::formats::{ExportOptions, Format, export};
 use crate::live::Live;
+use crate::permissions::{PermissionOptions, Permissions};
 use crate::pipeline;
 use crate::registry::{Filter, Registered};
-use crate::sessions::{self, Fresh};
+use crate::sessions::{Fresh, LabelSettings, Sessions};
 
 /// The policy in force. It may be replaced while calls are made.
-pub(crate) struct LivePolicy(Live<Option<Arc<dyn Policy>>>);
+pub(crate) struct LivePolicy {
+    policy: Live<Option<Arc<dyn Policy>>>,
+    clock: Arc<dyn Clock>,
+}
 
 impl LivePolicy {
-    pub(super) fn new(policy: Option<Arc<dyn Policy>>) -> Self {
-        Self(Live::new(policy, Option::is_none))
+    fn new(policy: Option<Arc<dyn Policy>>, clock: Arc<dyn Clock>) -> Self {
+        Self { policy: Live::new(policy, Option::is_none), clock }
     }
 
-    /// What it says to a request. Nothing, where there is none.
-    pub(crate) fn rule<'r>(&self, request: impl FnOnce() -> PolicyRequest<'r>) -> Option<Vote> {
-        self.0.heard()?.as_ref().as_ref().map(|policy| policy.rule(&request()).from_policy())
+    /// What it says to a request that is made now. Nothing, where there is none.
+    pub(crate) fn rule<'r>(&self, request: impl FnOnce(Timestamp) -> PolicyRequest<'r>) -> Option<Vote> {
+        let policy = self.policy.heard()?;
+        policy.as_ref().as_ref().map(|policy| policy.rule(&request(self.clock.now())).from_policy())
+    }
+}
+
+/// What judges calls: the policy, what was permitted, and what sessions have touched.
+pub(crate) struct Judges {
+    pub(crate) policy: LivePolicy,
+    pub(crate) permissions: Permissions,
+    pub(crate) sessions: Sessions,
+}
+
+impl Judges {
+    pub(super) fn new(
+        policy: Option<Arc<dyn Policy>>,
+        permissions: PermissionOptions,
+        labels: LabelSettings,
+        ledger: Arc<dyn Ledger>,
+        clock: Arc<dyn Clock>,
+    ) -> Self {
+        Self {
+            policy: LivePolicy::new(policy, Arc::clone(&clock)),
+            permissions: Permissions::new(permissions),
+            sessions: Sessions::new(labels, ledger, clock),
+        }
+    }
+
+    /// The permission mode that a caller works in.
+    pub(crate) async fn mode(&self, caller: &Caller) -> PermissionMode {
+        // Where the ledger cannot say, the gate denies anyway; hooks are told what is known.
+        let session = self.sessions.of(caller, Fresh::known()).await.ok().flatten();
+        self.permissions.mode(session.as_ref().map(|session| &session.permissions))
+    }
+
+    /// Makes changes of permissions, wherever they belong. The first that cannot be made ends it.
+    pub(crate) async fn apply(&self, caller: &Caller, updates: &[PermissionUpdate]) -> Result<(), ToolError> {
+        for update in updates {
+            match update.destination() {
+                Destination::Session => {
+                    let change = SessionChange::Permit(update.clone());
+                    self.sessions
+                        .change(caller, change)
+                        .await
+                        .map_err(|error| ToolError::new(ErrorCode::PermissionDenied, error.to_string()))?;
+                }
+                Destination::UserSettings
+                | Destination::ProjectSettings
+                | Destination::LocalSettings
+                | Destination::CliArg => self.permissions.apply(update).await?,
+            }
+        }
+        Ok(())
     }
 }
 
@@ -59,13 +114,13 @@ impl std::fmt::Display for Anonymous {
 impl Runtime {
     /// Lets another policy say what callers may do, from the next call on.
     pub fn set_policy(&self, policy: Arc<dyn Policy>) {
-        self.engine().policy.0.store(Some(policy));
+        self.engine().judges.policy.policy.store(Some(policy));
     }
 
     /// Whether a caller may know of a tool. What they may not know of they cannot call either.
     pub fn may_see(&self, caller: &Caller, tool: &Tool) -> bool {
         (caller.principal.is_some() || !self.settings().require_authentication)
-            && pipeline::may_see(self.engine(), caller, tool)
+            && pipeline::may_see(&self.engine().judges.policy, caller, tool)
     }
 
     /// The tool whose name is most like this one, of those that a caller may know of.
@@ -99,7 +154,7 @@ impl Runtime {
 
     /// The integrations of a tool that are not connected for a caller. A tool that lacks one is not shown to models.
     pub fn lacks<'t>(&self, caller: &Caller, tool: &'t Tool) -> impl Iterator<Item = &'t str> {
-        let integrations = &self.engine().integrations;
+        let integrations = &self.engine().conditions.integrations;
         let needed = tool.definition().integrations.iter().map(String::as_str);
         needed.filter(|name| !integrations.connected(name, caller))
     }
@@ -144,7 +199,7 @@ impl Runtime {
 
     /// Whether there is a policy that may keep a tool from a caller.
     pub fn has_policy(&self) -> bool {
-        self.engine().policy.0.load().is_some()
+        self.engine().judges.policy.policy.load().is_some()
     }
 
     /// What the policy says to something that is no call: `inspect`, `administer`, reading what an
@@ -152,12 +207,11 @@ impl Runtime {
     /// deciding (`approver`), looking at others (`approver`, `auditor`, `admin`) and changing this
     /// runtime (`admin`).
     pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Vote {
-        let engine = self.engine();
-        let request = || {
-            let (arguments, labels, now) = (None, LabelSet::NONE, engine.clock.now());
+        let request = |now| {
+            let (arguments, labels) = (None, LabelSet::NONE);
             PolicyRequest { caller, action, resource, arguments, labels, now }
         };
-        if let Some(vote) = engine.policy.rule(request) {
+        if let Some(vote) = self.engine().judges.policy.rule(request) {
             return vote;
         }
         let roles: &[&str] = match action {
@@ -178,7 +232,7 @@ impl Runtime {
     /// What is remembered of a caller's session: its labels and where they came from, and what was
     /// allowed for it.
     pub async fn session(&self, caller: &Caller) -> Result<Option<Arc<SessionState>>, JournalError> {
-        sessions::of(self.engine(), caller, Fresh::Ledger).await
+        self.engine().judges.sessions.of(caller, Fresh::Ledger).await
     }
 
     /// Sessions of a principal, or of all, last changed first.
@@ -202,7 +256,7 @@ impl Runtime {
         if caller.session.is_none() {
             return Ok(None);
         }
-        sessions::change(self.engine(), caller, SessionChange::End { by }).await.map(Some)
+        self.engine().judges.sessions.change(caller, SessionChange::End { by }).await.map(Some)
     }
 
     /// Makes changes of permissions, in the caller's session or where they say.
@@ -214,16 +268,16 @@ impl Runtime {
         caller: &Caller,
         updates: &[PermissionUpdate],
     ) -> Result<(), ToolError> {
-        sessions::apply(self.engine(), caller, updates).await
+        self.engine().judges.apply(caller, updates).await
     }
 
     /// Permissions of every place but sessions.
     pub fn permissions(&self) -> Arc<BTreeMap<Destination, PermissionSet>> {
-        self.engine().permissions.all()
+        self.engine().judges.permissions.all()
     }
 
     /// Puts other permissions in a place, as when a file has changed.
     pub fn set_permissions(&self, place: Destination, set: PermissionSet) {
-        self.engine().permissions.set(place, set);
+        self.engine().judges.permissions.set(place, set);
     }
 }

@@ -15,7 +15,7 @@ use crate::runs::{ActiveRun, DuePart, FollowUp, part_of};
 impl HookHost for Engine {
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome> {
         let call = call.by(Arc::clone(self.hooks.caller()));
-        Box::pin(async move { pipeline::run(&self, Box::new(call), Origin::Outside).await })
+        Box::pin(async move { pipeline::run(&self, Box::new(call), Origin::Outside(None)).await })
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {
@@ -79,7 +79,7 @@ impl ComposedHost {
 
     /// A tool is to be called as the part `step`.
     pub(crate) fn part(&self, context: &Context, step: Arc<str>, call: Box<Call>) -> DuePart {
-        let run = Some(&self.run).filter(|run| !run.is_over()).cloned();
+        let run = Some(Arc::clone(&self.run));
         part_of(Arc::clone(&self.engine), run, context, step, call, FollowUp::AtOnce)
     }
 }

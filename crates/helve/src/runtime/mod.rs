@@ -17,30 +17,30 @@ use helve_core::json::JsonLimits;
 use helve_core::limit::{CountBy, LimitRule};
 use helve_core::memory::MemoryLimits;
 use helve_core::ports::{
-    Clock, Connected, Integrations, Keys, Ledger, LedgerFigures, Limiter, Policy, SystemClock, Tracer,
+    Clock, Integrations, Keys, Ledger, LedgerFigures, Limiter, Policy, SystemClock, Tracer,
 };
 use helve_core::precondition::Check;
 use helve_core::schema::Redactor;
-use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, ToolError};
+use helve_core::{Call, Caller, DefinitionError, Layer, Outcome, Risk, Tool, ToolError};
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::approvals::{self, ApprovalFeed, ApprovalSettings, Approvals, SingleFlights};
+use crate::approvals::{self, ApprovalSettings, Approvals, Questions};
 use crate::bus::Subscription;
 use crate::compose::{ComposedBuilder, Composition};
 use crate::conditions::{ConditionReport, Conditions, ToolCheck};
 use crate::hooks::{Behalf, Fired, HookSet, Hooks, Matcher, raise_limits};
-use crate::limits::{BreakerSettings, Costs, Health, Limits, LocalLimiter, RetryBudget};
-use crate::permissions::{CanUseTool, PermissionOptions, Permissions};
+use crate::limits::{BreakerSettings, Health, Limiters, LocalLimiter, RetryBudget};
+use crate::permissions::{CanUseTool, PermissionOptions};
 use crate::pipeline::{self, Origin};
 use crate::registry::{Registry, RegistryError};
-use crate::runs::{ActiveRuns, Takeover, Watch};
-use crate::sessions::{KnownSessions, LabelSettings};
+use crate::runs::ActiveRuns;
+use crate::sessions::LabelSettings;
 use crate::volatile::VolatileLedger;
 use crate::workspace::{Toolish, WorkspaceBuilder, WorkspaceError};
 pub(crate) use deadline_ticker::DeadlineTicker;
 pub use gate::Anonymous;
-pub(crate) use gate::LivePolicy;
+pub(crate) use gate::{Judges, LivePolicy};
 pub(crate) use host::ComposedHost;
 pub use memory::RuntimeMemory;
 pub use served::{Asks, Served};
@@ -56,26 +56,16 @@ pub(crate) struct Engine {
     pub(crate) registry: Registry,
     pub(crate) ledger: Arc<dyn Ledger>,
     pub(crate) memory: RuntimeMemory,
-    pub(crate) integrations: Arc<dyn Integrations>,
-    pub(crate) policy: LivePolicy,
+    pub(crate) judges: Judges,
     pub(crate) conditions: Conditions,
     pub(crate) hooks: Hooks,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) settings: Settings,
-    pub(crate) limits: Limits,
-    pub(crate) costs: Costs,
-    /// What holds for events from outside beside these.
-    pub(crate) raise_limits: Limits,
-    pub(crate) health: Health,
+    pub(crate) limits: Limiters,
     pub(crate) deadline_ticker: DeadlineTicker,
     pub(crate) runs: ActiveRuns,
-    pub(crate) takeover: Takeover,
     pub(crate) stop: Stop,
-    pub(crate) watch: Watch,
-    pub(crate) approval_feed: ApprovalFeed,
-    pub(crate) single_flights: SingleFlights,
-    pub(crate) permissions: Permissions,
-    pub(crate) sessions: KnownSessions,
+    pub(crate) questions: Questions,
     pub(crate) tracer: Option<Arc<dyn Tracer>>,
 }
 
@@ -85,7 +75,6 @@ impl Runtime {
         RuntimeBuilder {
             registry: Registry::default(),
             ledger: None,
-            integrations: Arc::new(Connected::default()),
             policy: None,
             permissions: PermissionOptions::default(),
             conditions: Conditions::default(),
@@ -102,10 +91,17 @@ impl Runtime {
     #[inline]
     pub fn call(&self, call: Call) -> impl Future<Output = Outcome> + Send {
         // On the heap before anything else: futures would copy it from one to the next.
-        self.run(Box::new(call))
+        self.run(Box::new(call), None)
     }
 
-    async fn run(&self, mut call: Box<Call>) -> Outcome {
+    /// The same for a call whose tool was looked up in this registry just now. Whoever has waited since then looks it
+    /// up again, because meanwhile it may have been replaced or taken away.
+    #[inline]
+    pub fn call_found(&self, tool: Tool, call: Call) -> impl Future<Output = Outcome> + Send {
+        self.run(Box::new(call), Some(tool))
+    }
+
+    async fn run(&self, mut call: Box<Call>, tool: Option<Tool>) -> Outcome {
         if let Some(by) = self.0.stop.by() {
             return Box::pin(pipeline::refuse(&self.0, *call, stop::refused(by))).await;
         }
@@ -114,14 +110,14 @@ impl Runtime {
             call.approval_wait = Some(*wait);
         }
         match call.approval_wait {
-            None => pipeline::run(&self.0, call, Origin::Outside).await,
-            Some(wait) => Box::pin(self.call_and_wait(call, wait)).await,
+            None => pipeline::run(&self.0, call, Origin::Outside(tool)).await,
+            Some(wait) => Box::pin(self.call_and_wait(call, tool, wait)).await,
         }
     }
 
-    async fn call_and_wait(&self, call: Box<Call>, wait: Duration) -> Outcome {
+    async fn call_and_wait(&self, call: Box<Call>, tool: Option<Tool>, wait: Duration) -> Outcome {
         let until = tokio::time::Instant::now() + wait;
-        let outcome = pipeline::run(&self.0, call.clone(), Origin::Outside).await;
+        let outcome = pipeline::run(&self.0, call.clone(), Origin::Outside(tool)).await;
         approvals::go_on(&self.0, outcome, until, &call).await
     }
 
@@ -158,7 +154,7 @@ impl Runtime {
 
     /// How many tools are left alone because they kept failing.
     pub fn open_breakers(&self) -> usize {
-        self.0.health.open_breakers()
+        self.0.limits.health.open_breakers()
     }
 
     /// Records a call that cannot be run because it could not even be read, such as one whose
@@ -264,7 +260,6 @@ impl Runtime {
 pub struct RuntimeBuilder {
     registry: Registry,
     ledger: Option<Arc<dyn Ledger>>,
-    integrations: Arc<dyn Integrations>,
     policy: Option<Arc<dyn Policy>>,
     permissions: PermissionOptions,
     conditions: Conditions,
@@ -327,7 +322,7 @@ impl RuntimeBuilder {
 
     /// Asks this for connected accounts.
     pub fn integrations(mut self, integrations: Arc<dyn Integrations>) -> Self {
-        self.integrations = integrations;
+        self.conditions.integrations = integrations;
         self
     }
 
@@ -423,29 +418,25 @@ impl RuntimeBuilder {
         let limiter = self.limiter.unwrap_or_else(|| Arc::new(LocalLimiter::default()));
         let volatile = || VolatileLedger::new(Arc::clone(&self.clock), MemoryLimits::default());
         let ledger = self.ledger.unwrap_or_else(|| Arc::new(volatile()));
+        let (labels, clock) = (self.settings.labels.clone(), Arc::clone(&self.clock));
+        let judges = Judges::new(self.policy, self.permissions, labels, Arc::clone(&ledger), clock);
+        let keep = self.settings.approvals.keep;
+        let questions = Questions::new(Arc::clone(&ledger), Arc::clone(&self.clock), keep);
+        let health = Health::new(&self.settings.breaker, &self.settings.retry_budget);
         Runtime(Arc::new(Engine {
             registry: self.registry,
             memory: RuntimeMemory::new(Arc::clone(&ledger), Arc::clone(&self.clock)),
             ledger,
-            integrations: self.integrations,
-            policy: LivePolicy::new(self.policy),
+            judges,
             conditions: self.conditions,
             hooks: Hooks::new(self.hooks),
             clock: self.clock,
-            limits: Limits::new(&self.settings.limits, Arc::clone(&limiter)),
-            costs: Costs::new(&self.settings.limits),
-            raise_limits: Limits::new(&raise_limits(), limiter),
-            health: Health::new(&self.settings.breaker, &self.settings.retry_budget),
+            limits: Limiters::new(&self.settings.limits, &raise_limits(), health, limiter),
             settings: self.settings,
             deadline_ticker: DeadlineTicker::default(),
             runs: ActiveRuns::default(),
-            takeover: Takeover::default(),
             stop: Stop::default(),
-            watch: Watch::default(),
-            approval_feed: ApprovalFeed::default(),
-            single_flights: SingleFlights::default(),
-            permissions: Permissions::new(self.permissions),
-            sessions: KnownSessions::default(),
+            questions,
             tracer: self.tracer,
         }))
     }

@@ -14,7 +14,6 @@ use crate::formats::{
     AnswerOptions, Answered, Format, FormatError, ParseLimits, ProviderCall, ResultBudget, parse_calls,
     result_messages,
 };
-use crate::sessions;
 
 /// How many calls of one answer run at once.
 const CONCURRENT_MAX: usize = 16;
@@ -118,7 +117,7 @@ impl Runtime {
         let mut input =
             HookInput::new(HookEvent::PostToolBatch).in_session(session).with("tool_calls", calls);
         input.agent_id.clone_from(&caller.agent);
-        input.permission_mode = Some(sessions::mode(&self.0, caller).await.as_str().into());
+        input.permission_mode = Some(self.0.judges.mode(caller).await.as_str().into());
         let fired = self.fire(input).await;
         let said: Vec<String> = fired.for_model().collect();
         let messages: Vec<String> = fired.for_user().collect();

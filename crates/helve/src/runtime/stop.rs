@@ -137,17 +137,17 @@ impl Runtime {
         self.engine().stop.begun().await;
     }
 
+    /// How many calls and runs have not ended. Most runs are calls too, and are not counted twice.
+    pub fn unfinished(&self) -> usize {
+        let engine = self.engine();
+        engine.stop.calls.load(Ordering::Relaxed).max(engine.runs.len())
+    }
+
     /// Waits until no call runs.
     async fn until_quiet(&self) {
         while self.unfinished() > 0 {
             tokio::time::sleep(LOOK_PAUSE).await;
         }
-    }
-
-    /// Calls and runs that have not ended. Most runs are calls too.
-    fn unfinished(&self) -> usize {
-        let engine = self.engine();
-        engine.stop.calls.load(Ordering::Relaxed).max(engine.runs.len())
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::future::ready;
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::cost::Spending;
 use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
@@ -15,6 +16,9 @@ use super::{VolatileLedger, lock};
 /// Most idempotency keys that are remembered. Beyond it new keys are refused: forgetting one
 /// would let a call run twice.
 const KEYS_MAX: usize = 100_000;
+
+/// How often a call that waits for an earlier one under its key looks whether that one is in doubt by now.
+const LOOK_EVERY: Duration = Duration::from_millis(200);
 
 pub(super) struct Key {
     call_id: CallId,
@@ -116,9 +120,16 @@ impl Journal for VolatileLedger {
                         (call_id, ended)
                     }
                 };
-                let status = ended.wait_for(Option::is_some).await.ok().and_then(|status| status.clone());
+                // A person has to find out what became of it: who calls again is told so instead of being kept.
+                if lock(&self.log).is_in_doubt(call_id) {
+                    return Ok(Begun::Unknown { call_id });
+                }
+                let Ok(ended) = tokio::time::timeout(LOOK_EVERY, ended.wait_for(Option::is_some)).await
+                else {
+                    continue;
+                };
                 // Without one the key was given back, and the next one has it.
-                if let Some(status) = status {
+                if let Some(status) = ended.ok().and_then(|status| status.clone()) {
                     return Ok(Begun::Finished { call_id, status });
                 }
             }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use helve_core::ports::{Adoption, Holder, JournalError, OpenRun, Runs};
 use helve_core::record::Entry;
-use helve_core::run::{Step, StepKind};
+use helve_core::run::{Step, StepKind, WaitingFor};
 use helve_core::{BoxFuture, CallId};
 
 use super::{VolatileLedger, lock};
@@ -97,6 +97,19 @@ impl Log {
         for open in self.open.values_mut().filter(|open| open.holder == Holder::Us) {
             open.holder = Holder::Nobody;
         }
+    }
+
+    /// Whether a run waits for somebody who knows what became of it.
+    pub(super) fn is_in_doubt(&self, run: CallId) -> bool {
+        let reason = |entry: &Arc<Entry>| match &**entry {
+            Entry::Step(step) => match step.kind {
+                StepKind::Waiting { reason, .. } => Some(reason),
+                _ => None,
+            },
+            Entry::Started(_) | Entry::Finished(_) => None,
+        };
+        let waits = self.open.get(&run).filter(|open| open.holder == Holder::Person);
+        waits.and_then(|open| open.story.iter().rev().find_map(reason)) == Some(WaitingFor::UnknownOutcome)
     }
 
     fn story(&self, run: CallId) -> Vec<Entry> {

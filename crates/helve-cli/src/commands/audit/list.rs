@@ -1,10 +1,11 @@
 //! `helve audit list`: calls, newest first.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use helve::run::StepKind;
 use helve::{CallId, ErrorCode, Risk, Stance};
 use helve_host::config::Loaded;
 use helve_host::wire;
-use helve_store::{AuditQuery, CallRecord, CallStatus, StoreError};
+use helve_store::{AuditQuery, CallRecord, CallStatus, StepRecord, StoreError};
 use jiff::{Timestamp, Zoned};
 
 use super::show::vote_line;
@@ -227,10 +228,27 @@ fn print_with_details(calls: &[CallRecord], form: Form, ui: &mut Ui) -> anyhow::
 fn details_of(call: &CallRecord) -> Vec<(&'static str, String)> {
     let arguments = call.payload.arguments.iter().map(|arguments| ("arguments", arguments.get().to_owned()));
     let votes = call.payload.votes.iter().filter_map(vote_line).map(|reason| ("because", reason));
-    let steps = call.steps.iter().filter_map(|step| words::said(&step.kind, step.payload.as_ref()));
-    let steps = steps.map(|reason| ("because", reason));
+    let steps = call.steps.iter().filter_map(|step| said_in(call, step));
     let error = call.payload.error.iter().map(|error| ("error", error.message().to_owned()));
     arguments.chain(votes).chain(steps).chain(error).collect()
+}
+
+/// What a person was asked, where no vote says it already, and what they answered.
+fn said_in(call: &CallRecord, step: &StepRecord) -> Option<(&'static str, String)> {
+    let said = words::said(&step.kind, step.payload.as_ref());
+    match &step.kind {
+        StepKind::Decided { decision, by, .. } => {
+            let by = by.as_ref().map(|by| format!(" by {}", escape::one_line(by, 100))).unwrap_or_default();
+            let said = said.map(|said| format!(": {said}")).unwrap_or_default();
+            Some(("decided", format!("{decision}{by}{said}")))
+        }
+        _ => {
+            let reasons = call.payload.votes.iter().filter_map(|vote| vote.reason.as_deref());
+            let reasons: Vec<_> = reasons.map(|reason| escape::one_line(reason, 400)).collect();
+            let is_new = |said: &String| !reasons.contains(said);
+            said.filter(is_new).map(|said| ("because", said))
+        }
+    }
 }
 
 /// The ids as they are shown.

@@ -6,7 +6,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write as _};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -32,6 +32,9 @@ use crate::ui::escape;
 
 /// How often the configuration is looked at.
 const WATCH_EVERY: Duration = Duration::from_secs(1);
+
+/// How long a file that nobody knows yet is left alone: `helve init` writes it, and then down that it was made here.
+const NEWCOMER_WAIT: Duration = Duration::from_secs(2);
 
 /// The sections that are followed. All others count after a restart.
 const FOLLOWED: [&str; 10] =
@@ -177,7 +180,12 @@ impl<'a> Follower<'a> {
             if now == self.seen {
                 continue;
             }
-            self.seen = now;
+            self.seen = if self.has_newcomer() {
+                tokio::time::sleep(NEWCOMER_WAIT).await;
+                Seen::files(self.inputs).with_policies(&self.policies)
+            } else {
+                now
+            };
             let following = match load(&self.inputs_now()) {
                 Ok(loaded) => self.take_up(loaded).await,
                 Err(failure) => {
@@ -198,13 +206,9 @@ impl<'a> Follower<'a> {
     fn inputs_now(&mut self) -> Inputs {
         let mut inputs = self.inputs.clone();
         let Ok(found) = find::project_file(&inputs.work_dir) else { return inputs };
-        let first = self.first.project_file.as_ref();
-        let is_stranger = |file: &PathBuf| {
-            Some(file) != first && Some(file) != find::user_file().as_ref() && !adopted::is_known(file)
-        };
-        let stranger = found.clone().filter(|file| inputs.config.is_none() && is_stranger(file));
+        let stranger = self.stranger_in(found.as_deref());
         inputs.project = ProjectFile::Only(match &stranger {
-            Some(_) => first.cloned().filter(|file| file.is_file()),
+            Some(_) => self.first.project_file.clone().filter(|file| file.is_file()),
             None => found,
         });
         if let Some(file) = stranger.as_ref().filter(|_| stranger != self.stranger) {
@@ -212,6 +216,19 @@ impl<'a> Follower<'a> {
         }
         self.stranger = stranger;
         inputs
+    }
+
+    /// The project's file that is found, where this machine does not know it.
+    fn stranger_in(&self, found: Option<&Path>) -> Option<PathBuf> {
+        let file = found.filter(|_| self.inputs.config.is_none())?;
+        let is_ours =
+            [self.first.project_file.as_deref(), find::user_file().as_deref()].contains(&Some(file));
+        (!is_ours && !adopted::is_known(file)).then(|| file.to_owned())
+    }
+
+    fn has_newcomer(&self) -> bool {
+        let Ok(found) = find::project_file(&self.inputs.work_dir) else { return false };
+        self.stranger_in(found.as_deref()).is_some_and(|file| self.stranger != Some(file))
     }
 
     /// Takes up a configuration, and says what could not be.

@@ -20,13 +20,8 @@ pub(super) struct Upstream {
 impl Upstream {
     /// Starts those that may be started, and says which may not. Nobody waits for a connection.
     pub(super) async fn start(loaded: &Loaded, runtime: &Runtime, app: &mut App<'_>) -> anyhow::Result<Self> {
-        let (started, held): (Vec<_>, Vec<_>) =
-            mcp::configured(loaded).into_iter().partition(|one| one.hold().is_none());
-        let servers = mcp::open(loaded, runtime.registry(), &started)?;
-        let set = servers.set(mcp::configs(started)).await;
-        let wrong = set.errors.iter().map(|(name, reason)| (name.clone(), reason.clone()));
-        let held = held.into_iter().filter_map(|one| Some((one.name.clone(), one.hold()?)));
-        for (name, reason) in held.chain(wrong) {
+        let (servers, unusable) = mcp::start(loaded, runtime).await?;
+        for (name, reason) in unusable {
             app.ui.note(format!("note: MCP server `{name}`: {}", escape::one_line(&reason, 300)))?;
         }
         Ok(Self { servers })

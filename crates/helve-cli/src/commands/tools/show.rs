@@ -319,12 +319,9 @@ fn examples(registered: &Registered, ui: &mut Ui) -> anyhow::Result<()> {
 }
 
 fn example_arguments(registered: &Registered) -> Value {
-    let given = registered.tool.definition().examples.iter().find_map(|example| match example {
-        helve::Example::Arguments { arguments, .. } => Some(arguments.clone()),
-        helve::Example::Text(_) => None,
-    });
+    let given = registered.tool.definition().examples.iter().find_map(helve::Example::arguments).cloned();
     given
-        .or_else(|| example::corrected(registered.tool.input(), &json!({}), &Redactor::default()))
+        .or_else(|| example::corrected(registered.tool.input(), &json!({}), &[], &Redactor::default()))
         .unwrap_or_else(|| json!({}))
 }
 

@@ -181,6 +181,11 @@ impl Server {
         };
         let reason = match state {
             ServerState::NeedsAuth => format!("{error}; run `helve mcp login {}`", self.name),
+            // It did not come in time; of calls, other keys say how long they may take.
+            _ if matches!(error, LinkError::TimedOut { .. }) => self.with_last_words(format!(
+                "{error}; `connect_timeout_s` in `[mcp.servers.{}]` gives it more time to come",
+                self.name
+            )),
             _ => self.with_last_words(error.to_string()),
         };
         self.log.add(Source::Helve, &reason);

@@ -9,12 +9,13 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
+use super::super::allowed::check_domains;
 use super::change::{Failure, Write, commit};
 use super::facts::{Facts, conflict, diff, of_event};
 use super::fault::{refused, wrong};
 use super::fields::{Written, unwritable};
 use super::reach::Place;
-use super::shown::EventShown;
+use super::shown::{EventShown, person};
 use super::time::Given;
 use crate::Office;
 use crate::ical::{Component, DateValue, Document, DurationValue, EditError, Eol, NewProperty, Property};
@@ -305,6 +306,30 @@ pub(super) fn told(place: &Place, has_attendees: bool, notify: bool) -> Option<S
         }
     };
     Some(text.to_owned())
+}
+
+/// Whoever the server tells of a change has to be in a domain that an operator allows: an invitation carries text out as
+/// well as a mail does. An organizer's server tells the attendees, also those who are invited no longer; an attendee's
+/// server tells the organizer.
+pub(super) fn check_told(
+    office: &Office,
+    place: &Place,
+    notify: bool,
+    documents: &[&Document],
+) -> Result<(), ToolError> {
+    if !(notify && place.store.schedules()) {
+        return Ok(());
+    }
+    let is_own = |address: &str| place.own().is_some_and(|own| own.as_str().eq_ignore_ascii_case(address));
+    let all = |name: &str| -> Vec<String> {
+        let events = documents.iter().flat_map(|document| document.events("VEVENT"));
+        let lines =
+            events.flat_map(|event| event.all(name).map(|line| person(&line).address).collect::<Vec<_>>());
+        lines.filter(|address| !is_own(address)).collect()
+    };
+    let organizers = all("ORGANIZER");
+    let told = if organizers.is_empty() { all("ATTENDEE") } else { organizers };
+    check_domains(office, told.iter().map(String::as_str))
 }
 
 /// A document as bytes to be written.

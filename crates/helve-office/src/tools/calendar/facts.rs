@@ -14,8 +14,9 @@ use crate::zones::{Moment, Zone};
 
 /// Longest line that is shown whole, in characters.
 const LINE_CHARS_MAX: usize = 1_000;
-/// Longest text that is shown whole, in characters: before and after, it has to fit into what a person is shown.
-const TEXT_CHARS_MAX: usize = 5_000;
+/// Longest text that is shown whole, in characters: every one that a call may write is. Before and after, it has to fit
+/// into what a person is shown.
+const TEXT_CHARS_MAX: usize = 65_536;
 
 /// What something says: key and value, in the order of reading.
 pub(super) type Facts = Vec<(&'static str, String)>;

@@ -9,7 +9,7 @@ use crate::availability::{Weight, weigh};
 use crate::ical::{Component, Property};
 use crate::objects::{Kind, ObjectId, mailto};
 use crate::recurrence::{Occurrence, Status, When};
-use crate::text::cleaned;
+use crate::text::{cleaned, cleaned_lines};
 use crate::zones::Zone;
 
 const TEXT_CHARS_MAX: usize = 2_000;
@@ -94,7 +94,7 @@ pub(in crate::tools) fn line(component: &Component, name: &str) -> Option<String
 
 /// A text of a component, cut.
 pub(in crate::tools) fn text(component: &Component, name: &str) -> Option<String> {
-    let text = component.property(name)?.text_value();
+    let text = cleaned_lines(&component.property(name)?.text_value());
     let end = text.char_indices().nth(TEXT_CHARS_MAX).map(|(at, _)| at);
     let text = match end {
         Some(end) => format!("{}…", &text[..end]),

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::change::{Write, undoable};
-use super::event::{EventChanged, EventPlan, printed, told};
+use super::event::{EventChanged, EventPlan, check_told, printed, told};
 use super::event_edit::{self, Edit, Outcome};
 use super::facts::{conflict, of_event};
 use super::fault::wrong;
@@ -244,6 +244,7 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
         let wanted = of_event(made.main(), made.uid(&id), shown, &zone);
         return Err(conflict("event", &object.version, &former, &wanted));
     }
+    check_told(office, &place, input.notify_attendees, &[&before, made.main()])?;
     let has_attendees = [&before, made.main()]
         .iter()
         .any(|document| document.events("VEVENT").any(|event| event.property("ATTENDEE").is_some()));

@@ -4,7 +4,7 @@ use std::sync::PoisonError;
 
 use helve::ToolError;
 use helve_store::office::{MailQuery, MailRow, ObjectQuery, ObjectRow};
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -24,6 +24,8 @@ const EACH_MAX: usize = 50;
 const TEXT_CHARS_MAX: usize = 300;
 const PEOPLE_MAX: usize = 10;
 const YEAR_S: i64 = 366 * 86_400;
+/// Looked at first: what repeats mostly does so within weeks, and over all years a daily event happens thousands of times.
+const NEAR: SignedDuration = SignedDuration::from_hours(60 * 24);
 
 /// One result.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -33,9 +35,8 @@ pub(super) struct Found {
     pub(super) r#type: EntityType,
     /// Pass it on as it is to other office tools. Of people without a contact, their address.
     pub(super) id: String,
-    /// Which state of it this is, where it can be changed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) version: Option<String>,
+    /// Which state of it this is. Of people: of what is known of them.
+    pub(super) version: String,
     /// What it is called: a name, a title, a subject.
     pub(super) title: String,
     /// The beginning of what is written in it.
@@ -146,7 +147,7 @@ fn of_mail(mail: &MailRow, search: &Search) -> Found {
     Found {
         r#type: EntityType::Email,
         id: id_of(mail),
-        version: Some(version_of(mail)),
+        version: version_of(mail),
         title: if mail.subject.is_empty() { "(no subject)".to_owned() } else { mail.subject.clone() },
         text: Some(short(&mail.preview)).filter(|text| !text.is_empty()),
         when: Some(moment(mail.date, &search.asker)),
@@ -242,7 +243,7 @@ fn of_object(row: &ObjectRow, search: &Search, sort: EntityType) -> Option<Found
     Some(Found {
         r#type: sort,
         id: id.to_string(),
-        version: Some(row.version.clone()),
+        version: row.version.clone(),
         title: line(main, "SUMMARY").unwrap_or_else(|| "(no title)".to_owned()),
         text: Some(short(&body)).filter(|text| !text.is_empty()),
         when: at.as_ref().map(|at| at.1.clone()),
@@ -291,24 +292,38 @@ fn when(document: &Document, main: &Component, row: &ObjectRow, kind: Kind, sear
     }
 }
 
+/// The next time from now on, else the last before.
 fn occurrence_near(document: &Document, uid: &str, search: &Search) -> Option<Occurrence> {
     let series = Series::find(document, "VEVENT", uid)?.ok()?;
-    let second = |seconds: i64| Timestamp::from_second(seconds).ok();
-    let now = search.now.as_second();
-    let range = |from, to| Range { from, to, asker: search.asker.clone() };
-    let (from, to) =
-        (search.from.or_else(|| second(now - YEAR_S * 5))?, search.to.or_else(|| second(now + YEAR_S * 2))?);
-    let mut budget = search.budget.lock().unwrap_or_else(PoisonError::into_inner);
-    let expanded = budget.part(5_000, 2_000_000, |budget| series.expand(&range(from, to), budget));
-    let mut all = expanded.ok()?;
+    let (now, years) = (search.now, |years: i64| search.now + SignedDuration::from_secs(years * YEAR_S));
+    let (from, to) = (search.from.unwrap_or(years(-5)), search.to.unwrap_or(years(2)));
     let begins = |one: &Occurrence| one.when.instants(&search.asker).0;
-    let ends = |one: &Occurrence| one.when.instants(&search.asker).1;
-    all.sort_by_key(begins);
-    let next = all.iter().position(|one| ends(one) > search.now);
-    match next {
-        Some(next) => Some(all.swap_remove(next)),
-        None => all.pop(),
+    for end in [(now + NEAR).min(to), to] {
+        let mut all = happens(&series, now.max(from), end, search)?;
+        all.retain(|one| one.when.instants(&search.asker).1 > now);
+        if let Some(next) = all.into_iter().min_by_key(begins) {
+            return Some(next);
+        }
     }
+    // What takes no time and is right now counts as past.
+    let end = (now + SignedDuration::from_secs(1)).min(to);
+    for start in [(now - NEAR).max(from), from] {
+        let all = happens(&series, start, end, search)?;
+        if let Some(last) = all.into_iter().max_by_key(begins) {
+            return Some(last);
+        }
+    }
+    None
+}
+
+/// What of a series happens between two moments. None: it is too much.
+fn happens(series: &Series, from: Timestamp, to: Timestamp, search: &Search) -> Option<Vec<Occurrence>> {
+    if from >= to {
+        return Some(Vec::new());
+    }
+    let range = Range { from, to, asker: search.asker.clone() };
+    let mut budget = search.budget.lock().unwrap_or_else(PoisonError::into_inner);
+    budget.part(5_000, 2_000_000, |budget| series.expand(&range, budget)).ok()
 }
 
 /// The next time that a person and the user meet.

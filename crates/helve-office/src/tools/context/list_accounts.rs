@@ -12,6 +12,7 @@ use serde_json::json;
 use super::super::calendar::fault::broken;
 use super::super::calendar::time::asker;
 use super::found::{is_mail, moment};
+use crate::objects::version_of;
 use crate::text::cleaned;
 use crate::zones::Zone;
 use crate::{Account, Office};
@@ -43,6 +44,8 @@ struct Output {
 struct Shown {
     /// The account's name, for arguments called `account`.
     id: String,
+    /// Which state of it this is: another one after a sync that ended otherwise, or where it offers something else.
+    version: String,
     /// How it is reached: `embedded` is on this machine alone.
     kind: String,
     /// Who the user is there.
@@ -144,8 +147,9 @@ fn shown(account: &Account, row: Option<&AccountRow>, all: &[CollectionRow], ask
         })
         .collect()
     };
-    Shown {
+    let shown = Shown {
         id: account.id.clone(),
+        version: String::new(),
         kind: account.kind.clone(),
         address: account.person.as_ref().map(|person| person.address().as_str().to_owned()),
         sends: account.submit.is_some() && account.kind != "embedded",
@@ -155,7 +159,9 @@ fn shown(account: &Account, row: Option<&AccountRow>, all: &[CollectionRow], ask
         address_books: own(|row| row.told.contacts),
         synced_at: row.and_then(|row| row.synced_at).map(|at| moment(at, asker)),
         trouble: row.and_then(|row| row.trouble.as_deref()).map(|trouble| cleaned(trouble, 500)),
-    }
+    };
+    let version = serde_json::to_vec(&shown).map(|bytes| version_of(&bytes)).unwrap_or_default();
+    Shown { version, ..shown }
 }
 
 /// What no account but the one on this machine offers.

@@ -3,13 +3,13 @@
 use std::collections::BTreeMap;
 
 use helve::ToolError;
-use helve_store::office::{MailQuery, PersonRow, PersonSeen};
+use helve_store::office::{PersonRow, PersonSeen};
 
 use super::super::calendar::fault::broken;
 use super::found::{Fact, Found, is_mail, is_wanted_mail, last_mail, moment, next_event, shown_name};
 use super::query::{EntityType, Search};
 use crate::Office;
-use crate::objects::{Kind, ObjectId};
+use crate::objects::{Kind, ObjectId, version_of};
 use crate::text::cleaned;
 
 const PEOPLE_MAX: usize = 50;
@@ -39,14 +39,20 @@ pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>,
     for row in &seen {
         add_seen(people.entry(row.address.clone()).or_insert_with(|| nobody(&row.address)), row, search);
     }
-    Ok(people.into_values().collect())
+    Ok(people.into_values().map(known_as).collect())
+}
+
+/// Somebody with the version of what is known of them.
+fn known_as(found: Found) -> Found {
+    let facts = found.facts.iter().map(|one| format!("\n{}\t{}", one.fact, one.source)).collect::<String>();
+    Found { version: version_of(format!("{}{facts}", found.title).as_bytes()), ..found }
 }
 
 fn nobody(address: &str) -> Found {
     Found {
         r#type: EntityType::Person,
         id: cleaned(address, 254),
-        version: None,
+        version: String::new(),
         title: String::new(),
         text: None,
         when: None,
@@ -130,14 +136,9 @@ pub(super) async fn add_recent(
     let people = found.iter_mut().filter(|one| one.r#type == EntityType::Person);
     for person in people.take(RECENT_MAX) {
         let Some(address) = person.people.first().cloned() else { continue };
-        let query = MailQuery {
-            collections: search.collections(is_wanted_mail),
-            from: vec![address.clone()],
-            limit: 1,
-            ..MailQuery::default()
-        };
-        let mails = office.db().search_mails(query).await.map_err(broken)?;
-        person.recent.extend(mails.mails.first().map(|mail| last_mail(mail, search)));
+        let folders = search.collections(is_wanted_mail);
+        let mail = office.db().newest_mail_from(folders, &address).await.map_err(broken)?;
+        person.recent.extend(mail.map(|mail| last_mail(&mail, search)));
         let events =
             office.db().events_with(search.collections(|row| row.told.events), address, search.now, 20);
         let events = events.await.map_err(broken)?;

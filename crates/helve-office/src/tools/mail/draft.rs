@@ -18,7 +18,7 @@ use super::plan::{Plan, Wanted, check_account, earlier};
 use super::shown::{broken, id_of, version_of, wrong};
 use crate::account::{Flags, FolderRole};
 use crate::mail::compose_draft;
-use crate::text::{MessageId, Recipients};
+use crate::text::{MessageId, Recipients, cleaned_lines};
 use crate::{Account, Office};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
@@ -188,7 +188,8 @@ async fn answer(desk: &Desk, input: Input, context: &Context) -> Result<Output, 
     let bytes = compose_draft(&letter).map_err(|error| {
         ToolError::unrecoverable("NOT_COMPOSED", error.to_string()).nothing_done().with_source(error)
     })?;
-    let text: String = plan.text.as_str().chars().take(BODY_CHARS_MAX).collect();
+    // A quote may hold what acts on its reader. In the draft it stays as it is.
+    let text: String = cleaned_lines(plan.text.as_str()).chars().take(BODY_CHARS_MAX).collect();
     let mut output = Output {
         id: None,
         version: None,

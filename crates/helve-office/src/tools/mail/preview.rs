@@ -1,32 +1,21 @@
 //! The mail as a person sees it who is asked about it, and a fingerprint of all that goes out.
 
+use helve::Preview;
 use helve::json::sha256_hex;
-use helve::{ErrorCode, Preview, ToolError};
 use serde_json::json;
 
-use super::plan::Plan;
+use super::plan::{FILES_MAX, Plan};
 use super::shown::{id_of, version_of};
-use crate::text::{MessageId, Recipients};
+use crate::text::{MailText, MessageId, Recipients};
 
-/// The longest mail that is shown whole: Helve cuts previews at 64 KiB.
-const SHOWN_BYTES_MAX: usize = 60 << 10;
+/// A person can approve only what they see, so the longest mail is shown whole: no character has more than four bytes,
+/// and each line gets one more.
+const _: () = assert!(
+    2 * 4 * MailText::CHARS_MAX + FILES_MAX * 1_024 + Recipients::MAX * 1_024 + (16 << 10)
+        <= Preview::TEXT_BYTES_MAX
+);
 
 impl Plan {
-    /// Nobody can approve what they cannot see.
-    pub(super) fn check_shown(&self) -> Result<(), ToolError> {
-        let bytes = self.shown().len();
-        if bytes <= SHOWN_BYTES_MAX {
-            return Ok(());
-        }
-        let message = format!(
-            "the mail has {bytes} bytes with its HTML, too long to be shown to a person; the limit is \
-             {SHOWN_BYTES_MAX}; attach it as a file"
-        );
-        Err(ToolError::new(ErrorCode::ValidationFailed, message)
-            .suggest("make it shorter, leave `html` out, or send the long part as a file")
-            .nothing_done())
-    }
-
     /// What a person approves.
     pub(super) fn preview(&self) -> Preview {
         Preview::new(self.shown()).with_fingerprint(self.fingerprint())

@@ -8,12 +8,13 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::super::allowed::check_domains;
 use super::desk::Desk;
 use super::outgoing::{self, Sent};
 use super::plan::{Plan, Wanted};
 use super::shown::wrong;
 use crate::Office;
-use crate::text::{Address, Recipients};
+use crate::text::Address;
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -163,29 +164,6 @@ async fn ready(desk: &Desk, input: Input) -> Result<Plan, ToolError> {
     if plan.text.as_str().trim().is_empty() {
         return Err(wrong("body", "body is empty; give at least one character"));
     }
-    check_domains(desk, recipients)?;
-    plan.check_shown()?;
+    check_domains(&desk.office, recipients.envelope().map(Address::as_str))?;
     Ok(plan)
-}
-
-/// Where an operator names domains, mail goes nowhere else.
-fn check_domains(desk: &Desk, recipients: &Recipients) -> Result<(), ToolError> {
-    let allowed = &desk.office.settings().recipient_domains;
-    if allowed.is_empty() {
-        return Ok(());
-    }
-    let allowed: Vec<Address> =
-        allowed.iter().filter_map(|domain| Address::new(&format!("x@{domain}")).ok()).collect();
-    let may =
-        |address: &Address| allowed.iter().any(|one| one.domain().eq_ignore_ascii_case(address.domain()));
-    match recipients.envelope().find(|address| !may(address)) {
-        None => Ok(()),
-        Some(address) => {
-            let domains = allowed.iter().map(Address::domain).collect::<Vec<_>>().join(", ");
-            let message = format!("mail may go to {domains} only, and not to `{address}`");
-            Err(ToolError::unrecoverable("RECIPIENT_NOT_ALLOWED", message)
-                .suggest("tell the user; an operator set this, and only an operator can change it")
-                .nothing_done())
-        }
-    }
 }

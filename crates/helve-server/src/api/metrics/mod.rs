@@ -18,8 +18,8 @@ use self::text::{Text, escaped};
 use super::Api;
 use super::extract::Guest;
 use super::signature::{Content, Gives, Operation};
-use crate::mcp::App;
 use crate::problem::Problem;
+use crate::state::ServerState;
 
 /// Most tools that are counted apart. Names of tools come from callers, and there is no end to them.
 const TOOLS_MAX: usize = 2_000;
@@ -139,27 +139,30 @@ impl Gives for Figures {
     }
 }
 
-pub(super) async fn show(State(app): State<Arc<App>>, Guest(visitor): Guest) -> Result<Figures, Problem> {
-    let api = app.api()?;
+pub(super) async fn show(
+    State(server): State<Arc<ServerState>>,
+    Guest(visitor): Guest,
+) -> Result<Figures, Problem> {
+    let api = server.api()?;
     if !visitor.may(Action::Inspect, &api.runtime) {
         return Err(Problem::forbidden("figures are for who may inspect: the role `auditor` or `admin`"));
     }
     let mut text = Text::default();
     api.metrics.write(&mut text);
-    write_gauges(&app, api, &mut text);
+    write_gauges(&server, api, &mut text);
     write_questions(api, &mut text).await;
     write_ledger(api, &mut text).await;
     Ok(Figures(text.into_string()))
 }
 
 /// What this process knows without asking anybody.
-fn write_gauges(app: &App, api: &Api, text: &mut Text) {
+fn write_gauges(server: &ServerState, api: &Api, text: &mut Text) {
     if let Some(dropped) = api.runtime.dropped_traces() {
         let help = "Calls that traces do not have, because more came than could be sent.";
         text.single("helve_traces_dropped_total", "counter", help, dropped);
     }
     let gauges = [
-        ("helve_mcp_sessions", "Open sessions of MCP clients.", app.sessions.len()),
+        ("helve_mcp_sessions", "Open sessions of MCP clients.", server.sessions.len()),
         ("helve_tools", "Tools in the registry.", api.runtime.registry().len()),
         (
             "helve_breakers_open",
@@ -172,7 +175,7 @@ fn write_gauges(app: &App, api: &Api, text: &mut Text) {
     }
     let name = "helve_mcp_server_up";
     text.head(name, "gauge", "Whether an MCP server behind this one is connected.");
-    for server in app.servers.iter().flat_map(|servers| servers.status()) {
+    for server in server.servers.iter().flat_map(|servers| servers.status()) {
         let up = u8::from(serde_json::to_value(server.state).is_ok_and(|state| state == "connected"));
         text.value(name, format_args!("server=\"{}\"", escaped(&server.name)), up);
     }

@@ -7,8 +7,8 @@ use helve::ports::Question;
 use helve::{Registry, Runtime};
 use helve_mcp::message::{RpcError, raw};
 use helve_mcp::server::{
-    Backend, Capabilities, Change, Definitions, Incoming, Kind, QUESTION_KEY, Reply, RuntimeBackend,
-    TaskSupport, ToolAnswer, ToolCall, Visitor, no_resource,
+    Backend, Capabilities, Change, Definitions, FoundTool, Incoming, Kind, QUESTION_KEY, Reply,
+    RuntimeBackend, TaskSupport, ToolAnswer, ToolCall, Visitor, no_resource,
 };
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -80,14 +80,13 @@ impl Backend for Fixture {
         Arc::clone(&self.tools).call_tool(call, incoming)
     }
 
-    fn task_support(&self, tool: &str, visitor: &Visitor) -> Option<TaskSupport> {
-        match tool {
-            "slow_compute" | "confirm_delete" | "multi_input" | "protocol_error_job" => {
-                Some(TaskSupport::Optional)
-            }
-            "failing_job" | "test_tool_with_task" => Some(TaskSupport::Required),
-            tool => self.tools.task_support(tool, visitor).map(|_| TaskSupport::Forbidden),
-        }
+    fn find_tool(&self, name: &str) -> Option<FoundTool> {
+        let task_support = match name {
+            "slow_compute" | "confirm_delete" | "multi_input" | "protocol_error_job" => TaskSupport::Optional,
+            "failing_job" | "test_tool_with_task" => TaskSupport::Required,
+            _ => TaskSupport::Forbidden,
+        };
+        Some(FoundTool { task_support, ..self.tools.find_tool(name)? })
     }
 
     fn header_schema(&self, tool: &str, visitor: &Visitor) -> Option<Arc<Value>> {

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use helve::Caller;
 use helve_mcp::server::{McpServer, ServerOptions};
-use helve_server::{Door, HttpServer, ServerConfig};
+use helve_server::{Door, HttpOptions, HttpServer};
 use serde_json::Value;
 use tokio::process::Command;
 
@@ -24,7 +24,7 @@ async fn serve() -> String {
     let mcp = McpServer::new(Arc::new(Fixture::new()), options);
     let door = Door::Open(Caller::local());
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = HttpServer::bind(address, mcp, door, ServerConfig::default()).await.unwrap();
+    let server = HttpServer::bind(address, HttpOptions::new(mcp, door)).await.unwrap();
     let url = format!("http://{}/mcp", server.address().unwrap());
     tokio::spawn(server.run(std::future::pending()));
     url

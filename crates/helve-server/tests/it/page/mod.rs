@@ -21,7 +21,7 @@ use helve::{
 };
 use helve_mcp::server::McpServer;
 use helve_server::records::{Record, RecordError, RecordQuery, Records};
-use helve_server::{Door, HttpServer, ServerConfig, Tokens};
+use helve_server::{ApiOptions, Door, HttpOptions, HttpServer, Tokens};
 use helve_store::{AuditQuery, CallRecord, Shown, Store, StoreOptions};
 use jiff::Timestamp;
 use serde_json::{Value, json};
@@ -135,8 +135,9 @@ async fn desk() -> Desk {
     let mcp = McpServer::from_runtime(runtime.clone());
     let tokens = Tokens::one(BOB, Arc::new(Caller::agent("reviewer").session("s-7")));
     let address = "127.0.0.1:0".parse().unwrap();
-    let server = HttpServer::bind(address, mcp, Door::Tokens(tokens), ServerConfig::default()).await.unwrap();
-    let server = server.with_runtime(runtime.clone()).with_records(Arc::new(StoreRecords(store)));
+    let api = ApiOptions { runtime: runtime.clone(), records: Some(Arc::new(StoreRecords(store))) };
+    let options = HttpOptions { api: Some(api), ..HttpOptions::new(mcp, Door::Tokens(tokens)) };
+    let server = HttpServer::bind(address, options).await.unwrap();
     let address = server.address().unwrap();
     tokio::spawn(server.run(std::future::pending()));
     Desk { server: Server { address, registry, runtime }, sent, _folder: folder }

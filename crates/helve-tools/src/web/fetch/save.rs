@@ -108,7 +108,7 @@ impl Reserved {
 fn no_folder(why: Option<&str>) -> ToolError {
     match why {
         Some(why) => ToolError::new(ErrorCode::IntegrationMissing, why).suggest(
-            "tell the user to make that folder, or to name another in `web.http.downloads` of helve.toml",
+            "tell the user to make that folder or name another in `web.http.downloads` of helve.toml",
         ),
         None => {
             ToolError::new(ErrorCode::IntegrationMissing, "there is no folder that answers can be saved in")

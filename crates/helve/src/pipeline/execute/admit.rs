@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
-use helve_core::ports::Slot;
+use helve_core::ports::{Clock, Ledger, Slot};
 use helve_core::{Call, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
 use super::super::record::CallRecorder;
-use crate::limits::{Held, Pass, Verdict};
-use crate::runtime::{Engine, Settings};
+use crate::limits::{Costs, Health, Held, Limiters, Pass, Verdict};
+use crate::runtime::Settings;
 
 /// What a call holds while it runs.
 pub(super) struct Admitted<'p> {
@@ -16,22 +16,28 @@ pub(super) struct Admitted<'p> {
     _slots: Vec<Slot>,
 }
 
-pub(super) fn admit<'p>(engine: &'p Engine, tool: &Tool, call: &Call) -> Result<Admitted<'p>, ToolError> {
+pub(super) fn admit<'p>(limits: &'p Limiters, tool: &Tool, call: &Call) -> Result<Admitted<'p>, ToolError> {
     // The breaker first: a call that cannot run anyway should not use up its caller's share.
-    let pass = engine.health.enter(tool.name())?;
-    let slots = engine.limits.admit(tool.name(), &call.caller)?;
+    let pass = limits.health.enter(tool.name())?;
+    let slots = limits.calls.admit(tool.name(), &call.caller)?;
     Ok(Admitted { pass, _slots: slots })
 }
 
 /// Holds the price of a call to a tool that has one, where cost is limited. Before all else that is taken: who may not
 /// spend must not use up what others share.
-pub(super) async fn hold(engine: &Engine, tool: &Tool, call: &Call) -> Result<Option<Held>, ToolError> {
+pub(super) async fn hold(
+    costs: &Costs,
+    ledger: &dyn Ledger,
+    clock: &dyn Clock,
+    tool: &Tool,
+    call: &Call,
+) -> Result<Option<Held>, ToolError> {
     let Some(price) = &tool.definition().cost else { return Ok(None) };
-    if !engine.costs.is_limited() {
+    if !costs.is_limited() {
         return Ok(None);
     }
     // On the heap: nearly no call comes here.
-    let holding = engine.costs.hold(&*engine.ledger, engine.clock.now(), price, tool.name(), &call.caller);
+    let holding = costs.hold(ledger, clock.now(), price, tool.name(), &call.caller);
     Box::pin(holding).await.map(Some)
 }
 
@@ -46,7 +52,8 @@ impl Admitted<'_> {
     /// `asked` is how long its caller gave it.
     pub(super) fn ended(
         self,
-        engine: &Engine,
+        health: &Health,
+        settings: &Settings,
         tool: &Tool,
         asked: Option<Duration>,
         result: &Result<Value, ToolError>,
@@ -56,12 +63,12 @@ impl Admitted<'_> {
             // Its parts have their own.
             Err(_) if tool.is_composed() => Verdict::Unknown,
             // Who gives a tool less than its time must not have it left alone for everybody.
-            Err(error) if error.code() == ErrorCode::Timeout && is_hurried(&engine.settings, tool, asked) => {
+            Err(error) if error.code() == ErrorCode::Timeout && is_hurried(settings, tool, asked) => {
                 Verdict::Unknown
             }
             Err(error) => Verdict::of(error.code()),
         };
-        engine.health.ended(tool.name(), self.pass, verdict);
+        health.ended(tool.name(), self.pass, verdict);
     }
 }
 

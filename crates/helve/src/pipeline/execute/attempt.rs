@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::super::record::CallRecorder;
 use crate::runs::ActiveRun;
-use crate::runtime::{Engine, Settings, stop};
+use crate::runtime::{Engine, Settings, Stop, stop};
 
 /// How long an aborted task has to let go. One that is blocked in a system call will not.
 const ABORT_WAIT: Duration = Duration::from_millis(20);
@@ -245,11 +245,11 @@ fn timed_out(settings: &Settings, tool: &Tool, call: &Call) -> ToolError {
 }
 
 /// Waits between attempts.
-pub(super) async fn wait_or_cancel(engine: &Engine, wait: Duration, call: &Call) -> Result<(), ToolError> {
+pub(super) async fn wait_or_cancel(stop: &Stop, wait: Duration, call: &Call) -> Result<(), ToolError> {
     tokio::select! {
         () = tokio::time::sleep(wait) => Ok(()),
         () = taken_back(call.cancellation.as_ref()) => Err(cancelled()),
-        by = engine.stop.over() => Err(stop::between_attempts(&by)),
+        by = stop.over() => Err(stop::between_attempts(&by)),
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::expression::Scope;
+use helve_core::ports::Clock;
 use helve_core::record::Started;
 use helve_core::run::{Answer, Recall, Recalled, StepKind, WaitingFor};
 use helve_core::{Call, CallId, Context, ContextParts, ErrorCode, Tool, ToolError};
@@ -12,8 +13,8 @@ use serde_json::Value;
 use super::super::effects::guarded;
 use super::super::record::CallRecorder;
 use crate::pipeline::{self, Origin};
-use crate::runs::{Waiting, parse};
-use crate::runtime::Engine;
+use crate::runs::{Event, Waiting, parse};
+use crate::runtime::{Engine, Settings};
 
 /// How much longer than its tool's time a call may take to have its effect: the way there, and clocks that differ.
 const AT_WORK_MARGIN: Duration = Duration::from_secs(2);
@@ -45,7 +46,7 @@ pub(super) async fn resume(
     }
     let wait = |reason, message: String, what_to_do: String| {
         if let Some(run) = record.subject.run() {
-            run.wait_for(Waiting { reason, call_id, pending: None });
+            run.feed(Event::Waits(Waiting { reason, call_id, pending: None }));
         }
         ToolError::new(ErrorCode::OutcomeUnknown, message).suggest(what_to_do)
     };
@@ -64,7 +65,11 @@ pub(super) async fn resume(
     match recall(engine, tool, &call.arguments, context).await {
         Ok(Recalled::Happened(result)) => Ok(Resume::Answered(result)),
         Ok(Recalled::WillNotHappen) => Ok(Resume::Again),
-        Ok(Recalled::DidNotHappen) if may_be_at_work(engine, tool, begun_at).is_none() => Ok(Resume::Again),
+        Ok(Recalled::DidNotHappen)
+            if may_be_at_work(&engine.settings, &*engine.clock, tool, begun_at).is_none() =>
+        {
+            Ok(Resume::Again)
+        }
         Ok(Recalled::DidNotHappen) => {
             let message = format!(
                 "`{}` was cut short and had no effect so far, but the other side may be at work on it still",
@@ -90,13 +95,14 @@ pub(super) async fn resume(
 /// How much longer somebody may be at work on a call whose process has gone. The other side does not know of that:
 /// for as long as the call was allowed to take, "it did not happen" may only mean "not yet".
 pub(crate) fn may_be_at_work(
-    engine: &Engine,
+    settings: &Settings,
+    clock: &dyn Clock,
     tool: &Tool,
     begun_at: Option<jiff::Timestamp>,
 ) -> Option<Duration> {
-    let allowed = super::time_allowed(&engine.settings, tool) + AT_WORK_MARGIN;
+    let allowed = super::time_allowed(settings, tool) + AT_WORK_MARGIN;
     // A clock that was set back tells nothing, so that all of the time is waited for.
-    let since = begun_at.map(|begun_at| engine.clock.now().duration_since(begun_at));
+    let since = begun_at.map(|begun_at| clock.now().duration_since(begun_at));
     let since = since.and_then(|since| Duration::try_from(since).ok()).unwrap_or_default();
     allowed.checked_sub(since).filter(|left| !left.is_zero())
 }
@@ -149,7 +155,8 @@ async fn ask(
         .by(Arc::clone(context.caller()))
         .correlation_id(context.run().to_string());
     // No part of the run: what it says now is not what it will say after the next crash.
-    let answer = Box::pin(pipeline::run(engine, Box::new(question), Origin::Outside)).await.into_result()?;
+    let answer =
+        Box::pin(pipeline::run(engine, Box::new(question), Origin::Outside(None))).await.into_result()?;
     let scope = scope.clone().with("answer", &answer);
     if !recall.happened.holds(&scope).map_err(wrong)? {
         return Ok(Recalled::DidNotHappen);

@@ -3,7 +3,7 @@
 
 use std::sync::Arc;
 
-use helve_core::ports::{Begun, JournalError, KeyClaim};
+use helve_core::ports::{Begun, JournalError, KeyClaim, Ledger};
 use helve_core::{Call, CallId, Caller, ErrorCode, FieldError, Status, Tool, ToolError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
@@ -11,7 +11,7 @@ use tokio::time::Instant;
 
 use super::super::record::{CallRecorder, unavailable};
 use super::attempt;
-use crate::runtime::{Engine, stop};
+use crate::runtime::{Stop, stop};
 
 pub(super) enum Start {
     Run,
@@ -22,7 +22,8 @@ pub(super) enum Start {
 const KEY_BYTES_MAX: usize = 256;
 
 pub(super) async fn start(
-    engine: &Engine,
+    ledger: &dyn Ledger,
+    stop: &Stop,
     tool: &Tool,
     call: &Call,
     record: &mut CallRecorder<'_>,
@@ -30,7 +31,7 @@ pub(super) async fn start(
 ) -> Result<Start, ToolError> {
     match &call.idempotency_key {
         // Few have one, and this is large.
-        Some(key) => Box::pin(begin(engine, tool, call, key, record, deadline)).await,
+        Some(key) => Box::pin(begin(ledger, stop, tool, call, key, record, deadline)).await,
         // That an approval is used up is on disk before anything is done with it.
         None if tool.definition().changes_world() || record.gate.grant().is_some() => {
             record.announce_start(tool.is_composed()).await.map_err(not_started)?;
@@ -41,7 +42,8 @@ pub(super) async fn start(
 }
 
 async fn begin(
-    engine: &Engine,
+    ledger: &dyn Ledger,
+    stop: &Stop,
     tool: &Tool,
     call: &Call,
     key: &str,
@@ -53,10 +55,10 @@ async fn begin(
     }
     let claim = claim(tool, call, key);
     let begun = tokio::select! {
-        begun = engine.ledger.begin(record.started(), claim.clone()) => begun,
+        begun = ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_running()),
         () = attempt::taken_back(call.cancellation.as_ref()) => return Err(attempt::cancelled()),
-        by = engine.stop.over() => return Err(stop::refused(&by)),
+        by = stop.over() => return Err(stop::refused(&by)),
     };
     settle(begun.map_err(not_started)?, claim, record)
 }
@@ -64,13 +66,13 @@ async fn begin(
 /// The start of a call that undoes a run: whoever else wants the same waits for it, and not for longer than
 /// the tool itself may take, since it may wait for a person.
 pub(super) async fn start_undo(
-    engine: &Engine,
+    ledger: &dyn Ledger,
     claim: KeyClaim,
     record: &mut CallRecorder<'_>,
     deadline: Instant,
 ) -> Result<Start, ToolError> {
     let begun = tokio::select! {
-        begun = engine.ledger.begin(record.started(), claim.clone()) => begun,
+        begun = ledger.begin(record.started(), claim.clone()) => begun,
         () = tokio::time::sleep_until(deadline) => return Err(still_undoing()),
     };
     settle(begun.map_err(unavailable)?, claim, record)
@@ -157,4 +159,5 @@ fn unknown(earlier: CallId) -> ToolError {
     );
     ToolError::new(ErrorCode::OutcomeUnknown, message)
         .suggest(format!("find out whether {earlier} had its effect; if not, call again with a new key"))
+        .suggest(format!("`helve runs show {earlier}` says what is recorded of it, and how to settle it"))
 }

@@ -15,9 +15,10 @@ use crate::runtime::Engine;
 
 /// All that the tool of a call needs, and whether it is so. Null stands for no arguments.
 pub(crate) async fn report(engine: &Arc<Engine>, call: Call) -> Result<Vec<ConditionReport>, ToolError> {
-    let tool = engine.registry.tool(&call.tool).ok_or_else(|| not_found(engine, &call))?;
+    let (registry, policy) = (&engine.registry, &engine.judges.policy);
+    let tool = registry.tool(&call.tool).ok_or_else(|| not_found(registry, policy, &call))?;
     let mut resolved = ResolvedCall { tool, call: Box::new(call) };
-    if let Some((denial, _)) = denial(engine, &resolved, &Origin::Outside) {
+    if let Some((denial, _)) = denial(&engine.settings, policy, &resolved, &Origin::Outside(None)) {
         return Err(denial);
     }
     let ResolvedCall { tool, call } = &mut resolved;
@@ -28,7 +29,7 @@ pub(crate) async fn report(engine: &Arc<Engine>, call: Call) -> Result<Vec<Condi
             .map_err(|error| ToolError::new(helve_core::ErrorCode::ValidationFailed, error.to_string()))?;
         fit(&engine.settings, tool, &mut call.arguments)?;
     }
-    let mut reports = integrations(&*engine.integrations, &resolved);
+    let mut reports = integrations(&*engine.conditions.integrations, &resolved);
     let asked =
         Asked { call_id: CallId::new(engine.clock.now()), tool: &resolved.tool, call: &resolved.call };
     reports.extend(evaluate(engine, asked).await);

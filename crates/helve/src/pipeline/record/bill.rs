@@ -12,8 +12,8 @@ impl CallRecorder<'_> {
         let bill = self.work.bill.take();
         if let Some(cost) = self.price(result, did_nothing) {
             let engine = self.engine;
-            if let Some(tool) = self.subject.tool().filter(|_| engine.costs.is_limited()) {
-                engine.costs.count(engine.clock.now(), &cost, tool.name(), self.subject.caller());
+            if let Some(tool) = self.subject.tool().filter(|_| engine.limits.costs.is_limited()) {
+                engine.limits.costs.count(engine.clock.now(), &cost, tool.name(), self.subject.caller());
             }
             self.work.cost = Some(Box::new(cost));
         }

@@ -16,7 +16,9 @@ use serde_json::value::to_raw_value;
 use super::super::judge::gate_record;
 use super::super::origin::Origin;
 use super::{CallRecorder, Redacted, State, Wait, unavailable};
-use crate::runs::{FollowUp, Waiting, leave_dropped, step, wind_up_dropped};
+use crate::runs::{
+    Conclusion, EndOf, Event, FollowUp, Halt, Phase, Waiting, leave_dropped, step, wind_up_dropped,
+};
 use crate::runtime::stop;
 
 /// Longest arguments that are kept of a call that never got to its tool, in bytes.
@@ -29,18 +31,20 @@ impl CallRecorder<'_> {
         let status = result.unwrap_or_else(|error| Status::Failed(error.at(stage)));
         self.enter(Stage::Record);
         self.state = State::Closed;
-        if self.is_lost_with(&status) {
-            return self.close_lost(status);
-        }
-        let status = self.without_refused(status);
-        match self.waiting(&status) {
-            Some(waiting) if self.subject.is_root() => {
-                return Box::pin(self.close_waiting(waiting, status)).await;
+        let status = match self.conclude(&status) {
+            Conclusion::Ends => status,
+            Conclusion::EndsHalted(halt) => without_halted(status, halt),
+            Conclusion::Left(halt) => return self.close_lost(status, &halt),
+            Conclusion::Waits(on, halt) if self.subject.is_root() => {
+                let status = match halt {
+                    Some(halt) => without_halted(status, halt),
+                    None => status,
+                };
+                return Box::pin(self.close_waiting(on, status)).await;
             }
             // It goes on when its run does.
-            Some(_) => return self.outcome(status),
-            None => {}
-        }
+            Conclusion::Waits(..) => return self.outcome(status),
+        };
         let (repairs, attempted) = (self.arguments.repairs.get().clone(), self.work.attempts.len());
         self.keep_for_trace();
         let entry = self.finished(&status);
@@ -105,11 +109,11 @@ impl CallRecorder<'_> {
                     FollowUp::Unknown => Some(entry),
                 };
                 let Some(entry) = entry else { return Ok(()) };
-                return ledger.append(entry).inspect_err(|error| run.refused_by(error));
+                return ledger.append(entry).inspect_err(|error| run.feed(Event::Refused(error.clone())));
             }
             (
                 Some(run),
-                Origin::Outside
+                Origin::Outside(_)
                 | Origin::Served(_)
                 | Origin::Raised(_)
                 | Origin::Approved(_)
@@ -137,35 +141,31 @@ impl CallRecorder<'_> {
         }
     }
 
-    /// Whether the journal has failed in the middle of the run, so that nobody may call this an end.
-    pub(super) fn is_lost_with(&self, status: &Status) -> bool {
-        let Some(run) = &self.subject.run else { return false };
+    /// How the call may end, as its run stands.
+    fn conclude(&self, status: &Status) -> Conclusion {
+        let Some(run) = &self.subject.run else { return Conclusion::Ends };
         if let Status::Failed(error) = status
             && error.code() == ErrorCode::JournalUnavailable
-            && run.stopped_by().is_none()
         {
-            run.refused_by(&JournalError::new(error.message()));
+            run.feed(Event::Refused(JournalError::new(error.message())));
         }
-        // Whether the run had begun is certain when all its parts have ended.
-        if self.subject.is_root() { run.is_lost() } else { run.is_refused() }
+        run.conclude(match (self.subject.is_root(), self.journal.has_start) {
+            (true, true) => EndOf::Root,
+            (true, false) => EndOf::UnstartedRoot,
+            (false, true) if self.goes_on_with_its_run(status) => EndOf::OpenPart,
+            (false, _) => EndOf::Part,
+        })
     }
 
-    /// A run that went on without its parts because the journal refused them all has not succeeded.
-    pub(super) fn without_refused(&self, status: Status) -> Status {
-        let refused =
-            self.subject.run.as_ref().filter(|_| self.subject.is_root()).and_then(|run| run.refused());
-        match (status, refused) {
-            (Status::Done(_), Some(error)) => {
-                let by = self.subject.run.as_ref().and_then(|run| run.stopped_by());
-                let error = by.map_or_else(|| unavailable(error), |by| stop::refused(&by));
-                Status::Failed(error.at(Stage::Execute))
-            }
-            (status, _) => status,
-        }
+    /// Whether a part that has begun is not done: it, or a part of it, waits for a person.
+    fn goes_on_with_its_run(&self, status: &Status) -> bool {
+        // Each part that was cut short asks for itself, one after the other.
+        let is_unknown = matches!(status, Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown);
+        self.subject.is_composed() || is_unknown || self.work.is_suspended
     }
 
     /// The run is left as the journal has it. What is known to be done is said, in case it can be.
-    pub(super) fn close_lost(&mut self, status: Status) -> Outcome {
+    fn close_lost(&mut self, status: Status, halt: &Halt) -> Outcome {
         let ledger = &self.engine.ledger;
         // What a composition came to without the parts that were refused is not what it comes to.
         let composed = self.subject.is_composed();
@@ -188,9 +188,9 @@ impl CallRecorder<'_> {
             tracing::error!(run = %run.id, %error, "a run is left in its middle: it cannot be recorded");
         }
         self.leave_run();
-        let error = match self.subject.run.as_ref().and_then(|run| run.stopped_by()) {
-            Some(by) => stop::left_open(&by, self.subject.facts.call_id),
-            None => left_open(self.subject.facts.call_id, status),
+        let error = match halt {
+            Halt::Stop(by) => stop::left_open(by, self.subject.facts.call_id),
+            Halt::Ledger(_) => left_open(self.subject.facts.call_id, status),
         };
         self.outcome(Status::Failed(error.at(Stage::Record)))
     }
@@ -224,18 +224,6 @@ impl CallRecorder<'_> {
             (Ok(()), None) => Status::Failed(waits(waiting.call_id, status).at(Stage::Execute)),
         };
         self.outcome(status)
-    }
-
-    /// Why the call cannot end now: it has begun, and it or a part of it waits for a person.
-    pub(super) fn waiting(&self, status: &Status) -> Option<Waiting> {
-        let waiting = self.subject.run.as_ref()?.waiting()?;
-        let composed = self.subject.is_composed();
-        // Each part that was cut short asks for itself, one after the other.
-        let unknown = matches!(status, Status::Failed(error) if error.code() == ErrorCode::OutcomeUnknown);
-        let undoes = self.subject.facts.undo_of.is_some();
-        (self.journal.has_start
-            && (composed || unknown || self.work.is_suspended || undoes || self.subject.is_root()))
-        .then_some(waiting)
     }
 
     /// The entry that says how the call ended. It takes what was recorded with it.
@@ -401,7 +389,7 @@ impl Drop for CallRecorder<'_> {
         if let Some(run) = &run
             && self.subject.is_root()
         {
-            if self.state == State::Open && run.is_lost() {
+            if self.state == State::Open && run.ask(Phase::is_lost) {
                 return leave_dropped(self.engine, run);
             }
             if self.leaves_parts() {
@@ -462,6 +450,15 @@ impl CallRecorder<'_> {
                 }
             }
         }
+    }
+}
+
+/// A run that went on without its parts because the journal refused them all has not succeeded.
+fn without_halted(status: Status, halt: Halt) -> Status {
+    match (status, halt) {
+        (Status::Done(_), Halt::Ledger(error)) => Status::Failed(unavailable(error).at(Stage::Execute)),
+        (Status::Done(_), Halt::Stop(by)) => Status::Failed(stop::refused(&by).at(Stage::Execute)),
+        (status @ (Status::Failed(_) | Status::Pending(_)), _) => status,
     }
 }
 

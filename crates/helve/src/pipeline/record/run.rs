@@ -9,7 +9,7 @@ use helve_core::{CallId, ErrorCode, Status, Tool, ToolError};
 use tokio_util::sync::CancellationToken;
 
 use super::{CallRecorder, Redacted, unavailable, unnamed};
-use crate::runs::{ActiveRun, Done, History, Waiting};
+use crate::runs::{ActiveRun, Done, Event, OnStop, Waiting};
 
 impl CallRecorder<'_> {
     /// Lets the run know how this part of it ended.
@@ -33,7 +33,7 @@ impl CallRecorder<'_> {
             },
             Status::Pending(pending) => {
                 let pending = Some(pending.clone());
-                run.wait_for(Waiting { reason: WaitingFor::Approval, call_id, pending });
+                run.feed(Event::Waits(Waiting { reason: WaitingFor::Approval, call_id, pending }));
                 PartState::Waiting
             }
         };
@@ -48,8 +48,13 @@ impl CallRecorder<'_> {
     }
 
     /// The call is a run of its own.
-    pub(in crate::pipeline) fn begin_run(&mut self, cancellation: CancellationToken, tool: &Tool) {
-        let run = Arc::new(ActiveRun::new(self.subject.call_id(), cancellation, History::default()));
+    pub(in crate::pipeline) fn begin_run(
+        &mut self,
+        cancellation: CancellationToken,
+        on_stop: OnStop,
+        tool: &Tool,
+    ) {
+        let run = Arc::new(ActiveRun::new(self.subject.call_id(), cancellation, on_stop));
         self.arguments.scrubber_mut().set_run(&run);
         if let Some(trace) = &self.trace {
             trace.is_run(&run);
@@ -63,9 +68,6 @@ impl CallRecorder<'_> {
     pub(super) fn enter_run(&mut self, tool: &Tool) {
         if let Some(run) = self.subject.run() {
             let path = self.subject.part().map_or_else(unnamed, |part| Arc::clone(&part.path));
-            if self.subject.is_root() && tool.is_composed() {
-                run.resumes();
-            }
             self.in_flight = Some(run.enter(&path, tool));
         }
     }
@@ -101,7 +103,7 @@ impl CallRecorder<'_> {
     pub(in crate::pipeline) fn start_is_written(&mut self) {
         (self.journal.has_start, self.arguments.are_in_start) = (true, true);
         if let Some(run) = self.subject.run() {
-            run.begin();
+            run.feed(Event::Written);
         }
     }
 

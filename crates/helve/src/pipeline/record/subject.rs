@@ -4,7 +4,7 @@
 
 use std::sync::Arc;
 
-use helve_core::ports::{Clock, Ledger};
+use helve_core::ports::{Clock, JournalError, Ledger};
 use helve_core::record::{Entry, Facts};
 use helve_core::run::{Part, Step, StepKind};
 use helve_core::{Call, CallId, Caller, Tool, ToolError};
@@ -102,6 +102,11 @@ impl<'p> Subject<'p> {
 
     pub(super) fn is_composed(&self) -> bool {
         self.tool.as_ref().is_some_and(Tool::is_composed)
+    }
+
+    /// What the ledger has of a run.
+    pub(in crate::pipeline) async fn history(&self, run: CallId) -> Result<Vec<Entry>, JournalError> {
+        self.ledger.history(run).await
     }
 
     /// Writes what the run has buffered, before something that may take its time.

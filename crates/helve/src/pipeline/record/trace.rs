@@ -14,7 +14,6 @@ use super::super::origin::Origin;
 use super::close::end_status;
 use super::{CallRecorder, Redacted, Subject};
 use crate::runs::{ActiveRun, Place};
-use crate::runtime::Engine;
 
 /// Longest text of arguments and of a result that a trace gets, in bytes.
 const CONTENT_BYTES_MAX: usize = 8 << 10;
@@ -55,15 +54,19 @@ impl Kept {
 }
 
 /// The place of a call in a trace, where somebody wants to know of it.
-pub(super) fn open(engine: &Engine, call: &Call, subject: &Subject<'_>) -> Option<Box<OpenTrace>> {
-    let tracer = engine.tracer.as_ref()?;
+pub(super) fn open(
+    tracer: Option<&Arc<dyn Tracer>>,
+    call: &Call,
+    subject: &Subject<'_>,
+) -> Option<Box<OpenTrace>> {
+    let tracer = tracer?;
     let origin = subject.origin();
     let place = match origin {
         // A trace has all of a run or nothing of it.
         Origin::Part(part) => below(part.run.place()?.span),
         // It goes on where whoever called went away.
         Origin::Resumed(run) if run.place().is_some() => run.place()?,
-        Origin::Outside
+        Origin::Outside(_)
         | Origin::Served(_)
         | Origin::Raised(_)
         | Origin::Approved(_)

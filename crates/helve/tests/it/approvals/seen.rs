@@ -241,6 +241,22 @@ async fn nobody_is_asked_about_what_cannot_be_shown() {
     }
 }
 
+#[tokio::test]
+async fn what_must_be_shown_has_the_time_of_the_call_itself() {
+    let (post, settings) =
+        (Post::default(), Settings { precondition_timeout: Duration::from_millis(1), ..Settings::default() });
+    let slow = post.tool().timeout(Duration::from_secs(30)).preview_with(|_, _| async {
+        tokio::time::sleep(Duration::from_millis(200)).await;
+        Ok(Preview::new("a large file").with_fingerprint("f-1"))
+    });
+    let runtime = Runtime::builder().settings(settings).tool(slow).unwrap().build();
+    let Status::Pending(pending) = runtime.call(send_draft()).await.status else {
+        panic!("nobody was asked")
+    };
+    let shown = runtime.approvals().get(pending.approval_id).await.unwrap().unwrap();
+    assert_eq!(shown.preview.as_deref(), Some("a large file"));
+}
+
 /// A handler that looks at its draft, and whose preview may fail without that ending the call.
 struct Careless(Post);
 
