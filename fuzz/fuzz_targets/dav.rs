@@ -3,7 +3,7 @@
 
 use helve_net::Url;
 use helve_office::dav::read_multistatus;
-use helve_office::wire::Login;
+use helve_office::web::Login;
 use libfuzzer_sys::fuzz_target;
 use percent_encoding::percent_decode_str;
 

@@ -109,7 +109,7 @@ fn status_ok(line: &str) -> Option<bool> {
 #[cfg(fuzzing)]
 pub fn read_multistatus(
     home: helve_net::Url,
-    login: crate::wire::Login,
+    login: crate::web::Login,
     asked: &str,
     answer: &[u8],
 ) -> Option<(Vec<helve_net::Url>, usize)> {
