@@ -43,7 +43,7 @@ pub fn name(c: char) -> Option<&'static str> {
     look_up(c).map(|(_, name)| name)
 }
 
-/// What a letter is that [`deceptive`] finds by the joiners it keeps.
+/// What a letter is that [`deceptive`] finds by the letters beside it.
 pub const LOOK_ALIKE: &str = "letter of another script that looks like a plain one";
 
 /// Where characters stand that hide or pass for others, in bytes and in order, with what each is in words

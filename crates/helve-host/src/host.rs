@@ -12,12 +12,13 @@ use helve_store::Store;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::task::{self, JoinSet};
+use url::Url;
 
 use crate::Remark;
 use crate::config::{Inputs, Loaded, load};
 use crate::error::HostError;
 use crate::wire::records::AuditRecords;
-use crate::wire::{self, background, mcp, trust};
+use crate::wire::{self, background, mcp, page, trust};
 
 /// Where Helve finds its configuration.
 #[derive(Clone)]
@@ -28,6 +29,8 @@ pub struct Options {
 impl Options {
     /// As `helve` would find it in this folder: the nearest `helve.toml`, the user's own, and what the variables of
     /// this process (`HELVE_…`) say. What the folder brings waits for its user's trust.
+    ///
+    /// A relative path in a file starts at the folder of that file, and any other at this one, wherever the process is.
     pub fn in_folder(folder: impl AsRef<Path>) -> Self {
         let folder = folder.as_ref();
         let work_dir = std::path::absolute(folder).unwrap_or_else(|_| folder.to_owned());
@@ -67,12 +70,18 @@ pub struct Waiting {
 ///
 /// It is made of the configuration as it stands when it is opened. Beside the calls of the program it goes on with
 /// runs that were left, syncs the office, and checks and prunes the journal, each as the configuration says.
+///
+/// Not part of it is to tell `[approvals.webhook]` of questions, and to follow `helve.toml` and revocations of hooks and
+/// MCP servers, as the binary does while it serves. A revoked hook or server counts until the next `Host` is opened;
+/// for a tool, trust is asked at every call.
 pub struct Host {
     loaded: Arc<Loaded>,
     runtime: Runtime,
     store: Arc<Store>,
     servers: Servers,
     remarks: Vec<Remark>,
+    /// Where people decide, if the configuration says so.
+    page: Option<Url>,
     // They end with it.
     background: JoinSet<()>,
 }
@@ -84,7 +93,7 @@ impl Host {
     pub async fn open(options: Options) -> Result<Self, HostError> {
         // Files are read, and documents of APIs may have to be fetched.
         let opened = task::spawn_blocking(move || open(&options.inputs)).await;
-        let Opened { loaded, runtime, store, mut remarks } = match opened {
+        let Opened { loaded, runtime, store, mut remarks, page } = match opened {
             Ok(opened) => opened?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -94,7 +103,7 @@ impl Host {
             fix: format!("see `helve mcp status {name}`"),
         }));
         let background = keep_running(&loaded, &runtime, &store);
-        Ok(Self { loaded, runtime, store, servers, remarks, background })
+        Ok(Self { loaded, runtime, store, servers, remarks, page, background })
     }
 
     /// What runs tools.
@@ -113,9 +122,15 @@ impl Host {
     }
 
     /// All of this as an MCP server, to be served over standard input and output or by `helve-server`.
+    ///
+    /// Clients that can open pages are led to `approvals.page_url`, or to the `helve up` of the same journal.
     pub fn mcp_server(&self) -> McpServer {
         let gateway = Gateway::new(self.runtime.clone(), self.servers.clone());
-        McpServer::new(Arc::new(gateway), ServerOptions::default())
+        let server = McpServer::new(Arc::new(gateway), ServerOptions::default());
+        if let Some(page) = self.page.clone().or_else(|| page::running(&self.loaded)) {
+            server.set_page(page);
+        }
+        server
     }
 
     /// What works, but not as somebody may think: what `helve up` would say when it starts.
@@ -164,20 +179,23 @@ struct Opened {
     runtime: Runtime,
     store: Arc<Store>,
     remarks: Vec<Remark>,
+    page: Option<Url>,
 }
 
 fn open(inputs: &Inputs) -> Result<Opened, HostError> {
     let loaded = load(inputs)?;
+    let page = page::configured(&loaded)?;
+    wire::journal::keep_adopted(&loaded)?;
     let mut remarks = loaded.remarks.clone();
     let tools = wire::tools(&loaded)?;
     remarks.extend(tools.remarks);
     remarks.extend(tools.broken.iter().map(|one| one.remark()));
     let store = Arc::new(wire::open_store(&loaded)?);
     let runtime = wire::runtime(&loaded, tools.registry, store.clone(), wire::settings(&loaded.config))?;
-    Ok(Opened { loaded: Arc::new(loaded), runtime, store, remarks })
+    Ok(Opened { loaded: Arc::new(loaded), runtime, store, remarks, page })
 }
 
-/// What `helve up` does beside serving.
+/// What `helve up` does beside serving, but for what [`Host`] says is not part of it.
 fn keep_running(loaded: &Arc<Loaded>, runtime: &Runtime, store: &Arc<Store>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(background::follow_decisions(runtime.clone()));

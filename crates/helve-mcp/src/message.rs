@@ -223,12 +223,16 @@ impl Message {
 /// parts of a message keep theirs. Written as they are, they would end the message early, and a line between them could
 /// pass for a message of its own that a stranger wrote. Within texts JSON has none, so a space says the same.
 pub fn push_line(out: &mut Vec<u8>, message: &str) {
-    let start = out.len();
-    out.extend_from_slice(message.as_bytes());
-    for byte in out[start..].iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r')) {
-        *byte = b' ';
-    }
+    out.extend_from_slice(one_line(message).as_bytes());
     out.push(b'\n');
+}
+
+/// The same message without line ends, for streams whose lines mean something.
+pub fn one_line(message: &str) -> Cow<'_, str> {
+    match message.contains(['\n', '\r']) {
+        true => Cow::Owned(message.replace(['\n', '\r'], " ")),
+        false => Cow::Borrowed(message),
+    }
 }
 
 /// A message as it is on the wire.

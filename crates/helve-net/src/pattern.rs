@@ -169,7 +169,9 @@ fn network(text: &str) -> Option<Hosts> {
 /// A name as the URL parser would write it, so that both sides compare alike.
 fn name(text: &str) -> Option<String> {
     match Host::parse(text).ok()? {
-        Host::Domain(name) => Some(name.trim_end_matches('.').to_owned()).filter(|name| !name.contains('*')),
+        Host::Domain(name) => {
+            Some(name.trim_end_matches('.').to_owned()).filter(|name| !name.is_empty() && !name.contains('*'))
+        }
         Host::Ipv4(_) | Host::Ipv6(_) => None,
     }
 }

@@ -20,19 +20,6 @@ pub fn steps(pattern: &str) -> Option<u64> {
     parsed.ok().map(|hir| written_out(&hir))
 }
 
-/// Whether an expression looks around or back, which takes an engine that tries, and nobody knows for how long.
-pub(crate) fn looks_around(pattern: &str) -> bool {
-    use regex_syntax::ast::ErrorKind::{EscapeUnrecognized, UnsupportedBackreference, UnsupportedLookAround};
-    match regex_syntax::ast::parse::Parser::new().parse(pattern) {
-        Ok(_) => false,
-        Err(error) => match error.kind() {
-            UnsupportedLookAround | UnsupportedBackreference => true,
-            EscapeUnrecognized => pattern[error.span().start.offset..].starts_with(r"\k<"),
-            _ => false,
-        },
-    }
-}
-
 fn written_out(hir: &Hir) -> u64 {
     let sum = |parts: &[Hir]| parts.iter().map(written_out).fold(0, u64::saturating_add);
     match hir.kind() {

@@ -97,7 +97,7 @@ async fn next(
         () = sse::closing_time(closing) => return None,
     };
     match message {
-        Ok(message) => message.map(|message| format!("event: message\ndata: {message}\n\n")),
+        Ok(message) => message.map(|message| sse::event(&message)),
         Err(_) => Some(": keepalive\n\n".to_owned()),
     }
 }

@@ -1,6 +1,5 @@
 //! Server-sent events: a stream of messages that a client can come back to.
 
-use std::borrow::Cow;
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,6 +9,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, header};
 use bytes::Bytes;
 use futures_util::stream;
+use helve_mcp::message::one_line;
 use helve_mcp::server::{Outlet, Sent};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
@@ -105,15 +105,10 @@ impl Events {
     fn add(&self, inner: &mut Inner, message: &str) {
         self.prime_in(inner);
         let number = inner.end();
-        // A message is one line: JSON has line breaks only between its parts.
-        let message = if message.contains(['\n', '\r']) {
-            Cow::Owned(message.replace(['\n', '\r'], " "))
-        } else {
-            Cow::Borrowed(message)
-        };
+        let event = event(message);
         inner.push(Bytes::from(match self.name {
-            Some(name) => format!("id: {name}-{number}\nevent: message\ndata: {message}\n\n"),
-            None => format!("event: message\ndata: {message}\n\n"),
+            Some(name) => format!("id: {name}-{number}\n{event}"),
+            None => event,
         }));
     }
 
@@ -285,6 +280,11 @@ pub(crate) fn answer(body: Body) -> Response<Body> {
     headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-cache, no-transform"));
     headers.insert("x-accel-buffering", HeaderValue::from_static("no"));
     response
+}
+
+/// A message as an event. It is one line there.
+pub(crate) fn event(message: &str) -> String {
+    format!("event: message\ndata: {}\n\n", one_line(message))
 }
 
 #[cfg(test)]

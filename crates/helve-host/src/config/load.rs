@@ -74,6 +74,8 @@ pub struct Loaded {
     pub user_file: Option<PathBuf>,
     /// The project's file, where there is one.
     pub project_file: Option<PathBuf>,
+    /// The folder that it was loaded for, absolute. Only for the binary is it always the process's current one.
+    pub(crate) work_dir: PathBuf,
     /// What should be known about it.
     pub remarks: Vec<Remark>,
     /// Where calls are recorded.
@@ -140,6 +142,16 @@ impl Loaded {
             Origin::File { path, .. } => path.parent(),
             Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => None,
         }
+    }
+
+    /// Where a relative path in the value at `pointer` starts, whoever gave it.
+    pub(crate) fn start_of(&self, pointer: &str) -> &Path {
+        self.folder_of(pointer).unwrap_or(self.work_dir.as_path())
+    }
+
+    /// The project's folder, or without a project the one that it was loaded for.
+    pub(crate) fn folder(&self) -> &Path {
+        self.project_file.as_deref().and_then(Path::parent).unwrap_or(self.work_dir.as_path())
     }
 
     /// Whether somebody gave the value at `pointer`.
@@ -239,6 +251,7 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, HostError> {
     remarks.extend(hooks::remarks(&hooks));
     remarks.extend(unknown_zone(&config, &origins));
     let user_file = file_of(Layer::Org);
+    let work_dir = std::path::absolute(&inputs.work_dir).unwrap_or_else(|_| inputs.work_dir.clone());
     Ok(Loaded {
         config,
         tools,
@@ -247,6 +260,7 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, HostError> {
         broken_servers,
         user_file,
         project_file,
+        work_dir,
         remarks,
         journal_path,
         policy_files,

@@ -39,11 +39,13 @@ pub(super) fn files(
 ) -> Vec<PolicyPath> {
     let of_layer = |wanted: Layer| -> Vec<PathBuf> {
         let document = documents.iter().find(|(layer, _)| *layer == wanted).map(|(_, document)| document);
-        document.map(|one| paths(one.value.pointer(POINTER), one.path.parent())).unwrap_or_default()
+        document
+            .map(|one| paths(one.value.pointer(POINTER), one.path.parent().unwrap_or(&inputs.work_dir)))
+            .unwrap_or_default()
     };
     let given = overrides.iter().rev().find(|one| one.pointer == POINTER);
     let own = match given {
-        Some(one) => paths(Some(&one.value), Some(&inputs.work_dir)),
+        Some(one) => paths(Some(&one.value), &inputs.work_dir),
         None => of_layer(Layer::Org),
     };
     let narrows = inputs.config.is_none() || !own.is_empty();
@@ -53,8 +55,7 @@ pub(super) fn files(
     own.chain(project).collect()
 }
 
-fn paths(value: Option<&Value>, base: Option<&Path>) -> Vec<PathBuf> {
-    let base = base.unwrap_or(Path::new(""));
+fn paths(value: Option<&Value>, base: &Path) -> Vec<PathBuf> {
     let texts = value.and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
     texts.map(|text| base.join(expand_home(Path::new(text)))).collect()
 }

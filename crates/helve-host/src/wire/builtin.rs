@@ -37,12 +37,11 @@ pub fn builtin_as_shipped() -> Vec<Tool> {
 /// The tool that runs code.
 fn code(loaded: &Loaded, sandbox: &Sandbox) -> Tool {
     let mut options = loaded.config.code.clone();
-    let folder_of = |key: &str| loaded.folder_of(key).unwrap_or(Path::new(""));
     for path in &mut options.read {
-        *path = folder_of("/code/read").join(&path);
+        *path = loaded.start_of("/code/read").join(&path);
     }
     options.sessions = Some(match options.sessions {
-        Some(folder) => folder_of("/code/sessions").join(folder),
+        Some(folder) => loaded.start_of("/code/sessions").join(folder),
         None => journal::beside(loaded, ".sessions"),
     });
     built(code_tool(options, sandbox.clone(), super::limits(&loaded.config)))
@@ -74,11 +73,11 @@ pub(super) fn roots(loaded: &Loaded) -> Vec<PathBuf> {
 }
 
 /// Where relative roots start. Where nobody names a root it is the project's folder, or without a project
-/// the current one.
+/// the one that all of this was loaded for.
 fn roots_start_at(loaded: &Loaded) -> &Path {
     match loaded.is_set("/files/roots") {
-        true => loaded.folder_of("/files/roots").unwrap_or(Path::new("")),
-        false => loaded.project_file.as_deref().and_then(Path::parent).unwrap_or(Path::new("")),
+        true => loaded.start_of("/files/roots"),
+        false => loaded.folder(),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Resources, checks and permissions of the configuration: what tools' preconditions ask for.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
 use helve::expression::Expression;
 use helve::json::escape_pointer;
@@ -74,7 +74,7 @@ impl Probe {
             Resource::Command(command) => Self::Command(command.clone()),
             Resource::File(path) => {
                 let pointer = format!("/resources/{}/file", escape_pointer(name));
-                Self::File(loaded.folder_of(&pointer).unwrap_or(Path::new("")).join(path))
+                Self::File(loaded.start_of(&pointer).join(path))
             }
             Resource::Env(variable) => Self::Env(variable.clone()),
             Resource::Tool(tool) => Self::Tool(tool.clone(), registry.clone()),

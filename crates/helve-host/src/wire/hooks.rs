@@ -155,9 +155,8 @@ fn when_held(event: &HookEvent) -> (HookEvent, OnFailure) {
 
 /// Where hooks start, and what they may read: the project's folder, or where one is without a project.
 pub fn folder(loaded: &Loaded) -> PathBuf {
-    let project = loaded.project_file.as_deref().and_then(Path::parent).map(Path::to_owned);
-    let folder = project.or_else(|| std::env::current_dir().ok()).unwrap_or_else(|| PathBuf::from("/"));
-    folder.canonicalize().unwrap_or(folder)
+    let folder = loaded.folder();
+    folder.canonicalize().unwrap_or_else(|_| folder.to_owned())
 }
 
 /// Whether the project's hooks may run. Where there are none, or the user named the file that has them,

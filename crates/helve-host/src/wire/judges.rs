@@ -26,8 +26,7 @@ pub fn unwritable(loaded: &Loaded) -> Unwritable {
 /// `.git`, because a file in it (`commondir`), or the file that `.git` is in a worktree, says where git finds
 /// those. A clone brings none of it, and a tool that may write there must not either.
 fn of_git(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
-    let project = loaded.project_file.as_deref().and_then(Path::parent).map(Path::to_owned);
-    let folders = project.into_iter().chain(std::env::current_dir().ok());
+    let folders = [loaded.folder().to_owned(), loaded.work_dir.clone()].into_iter();
     folders.chain(builtin::roots(loaded)).map(|folder| folder.join(".git"))
 }
 

@@ -80,8 +80,8 @@ pub fn configured(loaded: &Loaded) -> Vec<Configured> {
         .map(|(name, config)| {
             let (scope, origin) = scope_of(loaded, name);
             let folder = match &origin {
-                Origin::File { path, .. } => path.parent().unwrap_or(Path::new("")),
-                Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => Path::new(""),
+                Origin::File { path, .. } => path.parent().unwrap_or(loaded.work_dir.as_path()),
+                Origin::Default | Origin::Env { .. } | Origin::Flag { .. } => loaded.work_dir.as_path(),
             };
             let mut config = config.clone().relative_to(folder);
             if let (Scope::Project(own), true) = (&scope, loaded.is_foreign(Layer::Project)) {

@@ -15,6 +15,7 @@ pub mod judges;
 pub mod mcp;
 pub mod office;
 mod openapi;
+pub mod page;
 pub mod policy;
 pub mod records;
 pub mod rules;

@@ -2,7 +2,7 @@
 
 mod secrets;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -55,7 +55,7 @@ pub fn tools(loaded: &Loaded) -> Result<Vec<Tool>, HostError> {
 /// their journal elsewhere.
 pub fn path(loaded: &Loaded) -> PathBuf {
     if let Some(path) = &loaded.config.office.path {
-        return loaded.folder_of("/office/path").unwrap_or(Path::new("")).join(path);
+        return loaded.start_of("/office/path").join(path);
     }
     let is_chosen = loaded.is_set("/journal/path") && !loaded.journal_is_foreign();
     match find::state_dir().filter(|_| !is_chosen) {

@@ -22,7 +22,7 @@ pub(super) fn all(loaded: &Loaded) -> Vec<PathBuf> {
     let servers = mcp::configured(loaded);
     let of_servers = servers.iter().flat_map(|one| one.config.secret_files()).map(Path::to_owned);
     let of_traces = loaded.config.telemetry.headers.values().filter_map(|setting| setting.file());
-    let of_traces = of_traces.map(|file| std::path::absolute(file).unwrap_or_else(|_| file.to_owned()));
+    let of_traces = of_traces.map(|file| loaded.work_dir.join(file));
     let remembered = find::mcp_state().map(|state| read(&list(&state))).unwrap_or_default();
     of_servers.chain(of_traces).chain(remembered).collect()
 }

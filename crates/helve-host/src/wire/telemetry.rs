@@ -1,8 +1,9 @@
 //! Traces of calls, from the configuration.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
-use helve_mcp::config::{Secrets, ServerConfig};
+use helve_mcp::config::{Secrets, ServerConfig, Setting};
 use helve_net::Client;
 use helve_sandbox::Sandbox;
 use helve_telemetry::{OptionsError, Telemetry, TelemetryOptions};
@@ -23,7 +24,7 @@ pub(super) fn telemetry(loaded: &Loaded) -> Result<Option<Telemetry>, HostError>
     let unusable = |error: OptionsError| HostError::usage("`[telemetry]` cannot be used").because(&error);
     let mut options = options(endpoint, section).map_err(unusable)?;
     check_headers(endpoint, section)?;
-    for (name, setting) in &section.headers {
+    for (name, setting) in &headers(loaded) {
         let without = || HostError::usage(format!("the header `{name}` of `[telemetry]` has no value"));
         let setting = setting.clone();
         // By itself: a keyring is asked by a program, and nobody else must wait for it.
@@ -42,6 +43,13 @@ pub(super) fn telemetry(loaded: &Loaded) -> Result<Option<Telemetry>, HostError>
     let client =
         Client::new(policy).map_err(|error| HostError::failed("traces cannot be sent").because(&error))?;
     Ok(Some(Telemetry::new(options, client)))
+}
+
+/// The headers, with files of secrets from where the configuration was loaded for.
+fn headers(loaded: &Loaded) -> BTreeMap<String, Setting> {
+    let mut like = ServerConfig::remote("");
+    like.headers = loaded.config.telemetry.headers.clone();
+    like.relative_to(&loaded.work_dir).headers
 }
 
 fn options(endpoint: &str, section: &TelemetrySection) -> Result<TelemetryOptions, OptionsError> {

@@ -1,6 +1,5 @@
 //! The web tools: `web-search`, `web-scrape`, `http-get` and `http-request`.
 
-use std::path::Path;
 use std::sync::Arc;
 
 use helve::Tool;
@@ -30,8 +29,7 @@ pub(super) fn tools(
     backend.browser = Some(Arc::new(Chromium::new(Arc::new(browser))));
     let mut remark = None;
     if let Some(folder) = &config.http.downloads {
-        let base = loaded.folder_of("/web/http/downloads").unwrap_or(Path::new(""));
-        let folder = base.join(folder);
+        let folder = loaded.start_of("/web/http/downloads").join(folder);
         let own = vec![own_files(loaded).into_iter().collect(), judges::unwritable(loaded)];
         match Downloads::open(&folder, own) {
             Ok(downloads) => backend.downloads = Some(Arc::new(downloads)),

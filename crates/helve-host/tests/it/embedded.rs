@@ -116,6 +116,36 @@ fn calls_are_in_the_journal_of_the_folder_and_none_is_taken_after_the_end() {
 }
 
 #[test]
+fn a_folder_is_opened_wherever_the_process_is() {
+    in_a_home("embedded::a_folder_is_opened_wherever_the_process_is", |here| async move {
+        let folder = here.with_file_name("folder");
+        // A boundary, as the one of the process's own folder. Neither has a file.
+        std::fs::create_dir_all(folder.join(".git")).unwrap();
+        std::fs::create_dir(folder.join("data")).unwrap();
+        write(&folder, "there.txt", "of the folder");
+        write(&folder, "data/deep.txt", "of its data");
+        write(&here, "here.txt", "of the process");
+        assert_eq!(std::env::current_dir().unwrap().canonicalize().unwrap(), here.canonicalize().unwrap());
+        let outside = here.join("here.txt").display().to_string();
+
+        let helve = open(&folder).await;
+        let read = call(&helve, "file-read", json!({ "path": "there.txt" })).await;
+        assert!(read.is_success() && format!("{read:?}").contains("of the folder"), "{read:?}");
+        for path in ["here.txt", outside.as_str()] {
+            let read = call(&helve, "file-read", json!({ "path": path })).await;
+            assert!(!read.is_success() && !format!("{read:?}").contains("of the process"), "{read:?}");
+        }
+        helve.close(GRACE).await.unwrap();
+
+        let options = Options::in_folder(&folder).set("files.roots=['data']");
+        let helve = Host::open(options).await.unwrap();
+        assert!(call(&helve, "file-read", json!({ "path": "deep.txt" })).await.is_success());
+        assert!(!call(&helve, "file-read", json!({ "path": "there.txt" })).await.is_success());
+        helve.close(GRACE).await.unwrap();
+    });
+}
+
+#[test]
 fn mistakes_are_values_with_their_place() {
     in_a_home("embedded::mistakes_are_values_with_their_place", |project| async move {
         write(&project, "helve.toml", "[execution]\ndefault_timeout_m = 5\n");
@@ -126,6 +156,9 @@ fn mistakes_are_values_with_their_place() {
         assert!(source.contains("default_timeout_m"), "{source}");
 
         write(&project, "helve.toml", "[[tool.program]]\nname = 'broken'\n");
+        let no_page = Options::in_folder(&project).set("approvals.page_url=ftp://here.example");
+        let Err(error) = Host::open(no_page).await else { panic!("it is no page") };
+        assert_eq!(error.kind, HostErrorKind::Usage);
         let helve = Host::open(Options::in_folder(&project).set("journal.path=here.db")).await.unwrap();
         assert!(helve.remarks().iter().any(|remark| remark.found.contains("`broken` is broken")));
         assert_eq!(helve.journal().file_name(), PathBuf::from("here.db").file_name());

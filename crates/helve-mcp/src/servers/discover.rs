@@ -8,7 +8,6 @@ use futures_util::future::{Either, select};
 use helve::BoxFuture;
 use helve::json::JsonLimits;
 use helve::name::Layer;
-use helve::schema::leave_out_unmatched;
 use helve::{Annotations, Category, Registry, Risk, Source, Tool, ToolName};
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -278,7 +277,7 @@ fn build(server: &Arc<Server>, chosen: &Chosen, blocked: Option<String>) -> Resu
     let repeatable = annotations.read_only || annotations.idempotent;
     let mut tool = Tool::builder(name.as_str())
         .description(&description[..end])
-        .input_schema(checked(input))
+        .input_schema(input.clone())
         .category(Category::Custom)
         .risk(risk)
         .source(Source::Mcp)
@@ -286,20 +285,13 @@ fn build(server: &Arc<Server>, chosen: &Chosen, blocked: Option<String>) -> Resu
         .timeout(config.timeout_total())
         .shared_handler(Arc::new(RemoteTool::new(remote, repeatable, definition, item)));
     if let Some(output) = definition.get("outputSchema") {
-        tool = tool.output_schema(checked(output));
+        tool = tool.output_schema(output.clone());
     }
     tool = Counted::tool(server.name(), config, server.account(), definition).on(tool);
     if config.tools.asks(own) {
         tool = tool.requires_approval();
     }
     tool.build().map_err(|error| error.to_string())
-}
-
-/// What Helve checks of a server's schema. The server checks the rest.
-fn checked(schema: &Value) -> Value {
-    let mut schema = schema.clone();
-    leave_out_unmatched(&mut schema);
-    schema
 }
 
 fn annotations(hints: &Value, title: Option<&str>) -> Annotations {

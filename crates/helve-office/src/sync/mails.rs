@@ -111,12 +111,12 @@ async fn pull(
         let write = async { db.change_mails(row.id, read(changes, role).await?).await.map_err(broken) };
         let fetch = async {
             match more && !is_stuck {
-                true => Some(store.changes(&row.told.href, Some(&next)).await),
-                false => None,
+                true => Ok(Some(store.changes(&row.told.href, Some(&next)).await)),
+                false => Ok(None),
             }
         };
-        let (changed, fetched) = tokio::join!(write, fetch);
-        let changed = changed?;
+        // A page that cannot be written ends it at once; one that cannot be fetched, after this one is written.
+        let (changed, fetched) = tokio::try_join!(write, fetch)?;
         synced.added += changed.added;
         synced.gone += changed.removed;
         taken += changed.added + changed.known;

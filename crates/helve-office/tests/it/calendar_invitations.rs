@@ -72,4 +72,21 @@ async fn an_answer_goes_to_the_organizer_alone() {
     let accept = |id: Value| json!({ "id": id, "respond": "accept", "notifyAttendees": true });
     world.ok("update_calendar_event", accept(id("boss@example.org"))).await;
     refused(&world, "update_calendar_event", accept(id("boss@evil.example"))).await;
+    // An answer alone: with it nothing goes out to the other attendees.
+    let louder = json!({
+        "id": id("boss@example.org"), "respond": "accept", "description": "look here", "notifyAttendees": true
+    });
+    refused(&world, "update_calendar_event", louder).await;
+}
+
+#[tokio::test]
+async fn another_name_of_the_organizer_opens_no_way_to_the_attendees() {
+    let world = world().await;
+    let lines = "DTSTAMP:20260101T000000Z\nDTSTART:20260302T100000Z\nSUMMARY:x\nORGANIZER:mailto:team@example.org\n\
+                 ATTENDEE;SCHEDULE-AGENT=NONE:mailto:bob@example.org";
+    world.event("shared", lines).await;
+    let listed = world.ok("list_calendar_events", json!({ "startDate": "2026-03-02" })).await;
+    let more = |who: &str| json!({ "id": listed["events"][0]["id"], "addAttendees": [who], "notifyAttendees": true });
+    refused(&world, "update_calendar_event", more("eve@evil.example")).await;
+    world.ok("update_calendar_event", more("carol@example.org")).await;
 }

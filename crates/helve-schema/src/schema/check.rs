@@ -49,7 +49,8 @@ pub(super) struct Checked {
     pub(super) has_secrets: bool,
     /// The schemas that say which draft they are written for.
     pub(super) dialects: Vec<String>,
-    /// How much there is to do for one value at most, unless the schema is recursive.
+    /// How much there is to do for one value at most, unless the schema is recursive or has a pattern that is
+    /// matched by trying.
     pub(super) work: Option<u64>,
 }
 
@@ -77,7 +78,7 @@ pub(super) fn follow(looked: Looked) -> Result<Checked, Vec<Problem>> {
     if check.parts > EXPANDED_MAX {
         return Err(vec![too_many_parts("")]);
     }
-    let work = (!recursive).then_some(check.work);
+    let work = (!recursive && !document.patterns().are_tried()).then_some(check.work);
     Ok(Checked { document, recursive, has_secrets, dialects, work })
 }
 
@@ -189,7 +190,7 @@ impl<'a> Walk<'a> {
         if schema.get("$schema").is_some_and(Value::is_string) {
             self.dialects.push(self.at.clone());
         }
-        self.problems.extend(self.document.patterns().unmatched(schema, &self.at).take(PROBLEMS_MAX));
+        self.problems.extend(self.document.patterns().immeasurable(schema, &self.at).take(PROBLEMS_MAX));
         self.has_secrets |= super::redact::marks_secret(schema);
         let mut height = 1;
         for child in children(schema) {

@@ -49,6 +49,7 @@ const WEIGHT_BYTES: usize = 64;
 
 impl Limits {
     /// Whether so much work for each part of a value is within the limits whatever it holds.
+    /// Of what is matched by trying that cannot be said.
     pub(super) fn allow(&self, work: Option<u64>, value: &Value) -> bool {
         let Some(work) = work else { return false };
         let most = self.visits / usize::try_from(work.max(1)).unwrap_or(usize::MAX);
@@ -200,6 +201,7 @@ impl Meter<'_> {
     fn visit(&self, schema: &Value, value: &Value, at: At) -> bool {
         let (kinds, here) = (Kinds::of(schema), at.deeper());
         self.spend(compared(self.document, schema, kinds, value), at)
+            && (!kinds.compares || self.document.patterns().come_to_an_end(schema, value))
             && self.hold(schema, kinds, value, at)
             && (!kinds.always || own_always(schema).all(|other| self.visit(other, value, here)))
             && (!kinds.references

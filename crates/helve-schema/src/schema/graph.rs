@@ -108,9 +108,6 @@ const DESCENDS: [&str; 6] = [
 ];
 const DESCENDS_MAPS: [&str; 2] = ["properties", "patternProperties"];
 const DEFINES: [&str; 2] = ["$defs", "definitions"];
-/// Keywords that hold schemas by name.
-pub(super) const NAMED: [&str; 6] =
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"];
 /// What says which parts of a value nothing else has looked at. To know that, the validator goes
 /// through all that applies to the value once more.
 const UNEVALUATED: [&str; 2] = ["unevaluatedProperties", "unevaluatedItems"];

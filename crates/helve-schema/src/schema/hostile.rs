@@ -223,6 +223,7 @@ fn long_values_are_long_work() {
 fn patterns_are_as_much_work_as_they_can_make() {
     let long = "ab".repeat(500_000);
     let ambiguous = "[ab]*a[ab]{5000}";
+    let looking = "^(?=.*[0-9])(?=.*[a-z]).+$";
     let names = |pattern: &str| json!({ "type": "object", "patternProperties": { pattern: true } });
     let hidden = json!({ "$ref": "#/x-parts/a" });
     for (what, schema, value) in [
@@ -233,7 +234,9 @@ fn patterns_are_as_much_work_as_they_can_make() {
             json!({ "items": { "pattern": ambiguous } }),
             json!(vec!["ab".repeat(31); 50_000]),
         ),
+        ("one that looks ahead", json!({ "pattern": looking }), json!(long)),
         ("one of names", names(ambiguous), json!({ long.clone(): 1 })),
+        ("one of names that looks ahead", names(looking), json!({ long.clone(): 1 })),
     ] {
         let schema = compile(json!({ "type": "object", "properties": { "x": schema },
             "x-parts": { "a": { "pattern": ambiguous } } }));
@@ -243,12 +246,23 @@ fn patterns_are_as_much_work_as_they_can_make() {
     let address = r"^[A-Za-z0-9._%+-]{1,64}@[A-Za-z0-9.-]{1,255}\.[A-Za-z]{2,24}$";
     for (schema, value) in [
         (json!({ "pattern": ambiguous }), json!("ab".repeat(2_600))),
+        (json!({ "pattern": looking }), json!("s3cret-enough")),
+        (json!({ "items": { "pattern": looking } }), json!(vec!["s3cret-enough"; 5_000])),
         (json!({ "items": { "pattern": address } }), json!(vec!["ada.lovelace@example.org"; 5_000])),
         (json!({ "pattern": "^[A-Za-z0-9+/]*={0,2}$" }), json!("QUJD".repeat(1 << 20))),
+        (
+            json!({ "anyOf": [{ "type": "string", "pattern": looking }, { "type": "object" }] }),
+            json!({ "a": 1 }),
+        ),
     ] {
         let object = compile(json!({ "type": "object", "properties": { "x": schema } }));
         assert!(object.accepts(&json!({ "x": value })), "{schema}");
     }
+}
+
+/// `x` as a field of an object, beside one whose pattern looks ahead.
+fn beside_one_that_looks(field: Value) -> Value {
+    json!({ "type": "object", "properties": { "x": field, "y": { "type": "string", "pattern": "^(?!-)" } } })
 }
 
 /// A text of so many `a` and `b` without any order.
@@ -260,13 +274,7 @@ fn random(bytes: usize) -> String {
 #[test]
 fn word_boundaries_take_no_longer_than_other_patterns() {
     let (same, mixed) = ("a".repeat(1 << 20), random(100_000));
-    for (pattern, text) in [
-        (r"\Ba*c", &same),
-        (r"\B[ab]*a[ab]{60}c", &mixed),
-        (r"\<a*c", &same),
-        ("a*+c", &same),
-        ("(?:a{2}+)*c", &same),
-    ] {
+    for (pattern, text) in [(r"\Ba*c", &same), (r"\B[ab]*a[ab]{60}c", &mixed), (r"\<a*c", &same)] {
         let schema = compile(json!({ "type": "object", "properties": { "x": { "pattern": pattern } } }));
         let begun = std::time::Instant::now();
         let text = said(&schema, &json!({ "x": text }));
@@ -276,32 +284,41 @@ fn word_boundaries_take_no_longer_than_other_patterns() {
 }
 
 #[test]
-fn patterns_that_look_around_or_back_are_refused_where_they_stand() {
-    for pattern in [
-        "(?=a)b",
-        "^(?!-)",
-        "(?<!c)[ab]*c",
-        r"(x?)\1",
-        r"(?<n>x?)(?=x?)\k<n>",
-        "^((?!DROP TABLE).)*$",
-        "^(?:(?=a)a|a(?=a?))*[ab]*c$",
-        "(?=(?:a(?:[ab]*c)?(?=x?))*)x",
-        "(?=a)(?>b)",
-        r"(?=a)\G",
-    ] {
-        let text = refusal(json!({ "type": "object", "properties": { "x": { "pattern": pattern } } }));
-        assert!(
-            text.contains("/properties/x/pattern: ") && text.contains("not matched here"),
-            "{pattern}: {text}"
-        );
-        let names = json!({ "type": "object", "patternProperties": { pattern: true } });
-        assert!(refusal(names).contains("not matched here"), "{pattern}");
-        // What only looks like one is none.
-        assert_eq!(refusal(json!({ "type": "object", "default": { "pattern": pattern } })), "accepted");
+fn patterns_that_are_tried_at_every_start_are_as_much_work_as_that() {
+    let same = "a".repeat(1 << 20);
+    for pattern in
+        [r"\Ba*c", r"\b{start}a*c", "a*+c", "(?:a{2}+)*c", "a?{3}a*c", r"(?:\b){0}a*c", r"(?:x|\>)?a*c"]
+    {
+        let schema = compile(beside_one_that_looks(json!({ "pattern": pattern })));
+        let text = said(&schema, &json!({ "x": same }));
+        assert!(text.contains("too large"), "{pattern}: {text}");
     }
-    for pattern in ["(?>b)", r"\G", r"(?<n>x?)\k<n>", "(", "[z-a]"] {
-        let text = refusal(json!({ "type": "object", "properties": { "x": { "pattern": pattern } } }));
-        assert!(text.contains("/properties/x/pattern: "), "{pattern}: {text}");
+    // A pattern that is possessive is tried whatever stands beside it.
+    let alone = compile(json!({ "type": "object", "properties": { "x": { "pattern": "a*+c" } } }));
+    assert!(said(&alone, &json!({ "x": same })).contains("too large"));
+    // Others take no longer for what stands beside them.
+    let plain = compile(beside_one_that_looks(json!({ "pattern": "^a*$" })));
+    assert!(plain.accepts(&json!({ "x": same, "y": "name" })) && !plain.accepts(&json!({ "y": "-name" })));
+}
+
+#[test]
+fn patterns_that_look_around_are_as_long_as_they_are_written_out() {
+    let (mixed, same) = (random(10_000), "a".repeat(2_000));
+    for (what, pattern, text) in [
+        ("ahead", "(?=x?)[ab]*a[ab]{5000}c", &mixed),
+        ("within", "(?=[ab]*a[ab]{5000}c)x", &mixed),
+        ("behind", "(?<!c)[ab]*a[ab]{5000}c", &mixed),
+        ("back", r"(x?)[ab]*a[ab]{5000}c\1", &mixed),
+        ("by name", r"(?<n>x?)(?=x?)[ab]*a[ab]{5000}c\k<n>", &mixed),
+        ("at every place from every place", "(?=(?:a(?:[ab]*c)?(?=x?))*)x", &same),
+        ("the same, hidden", r"(?=(?:(?:\b){0}a(?:[ab]*c)?)*)x", &same),
+        ("nothing, often", "(?:(?=a?)(?=a?)){5000}x", &same),
+        ("a boundary, often", r"(?=a)(?:\B\B){50000}x", &same),
+        ("the same, deeper", "(?=(?:a(?!(?:a(?:[ab]*c)?(?=x?))*x))*)x", &same),
+    ] {
+        let schema = compile(json!({ "type": "object", "properties": { "x": { "pattern": pattern } } }));
+        let text = said(&schema, &json!({ "x": text }));
+        assert!(text.contains("too large"), "{what}: {text}");
     }
 }
 
@@ -311,6 +328,56 @@ fn a_pattern_is_measured_as_the_validator_reads_it() {
     let schema = json!({ "type": "object", "properties": { "x": { "pattern": "[[x][ab]*a[ab]{5000}c]" } } });
     let text = said(&compile(schema), &json!({ "x": random(1 << 20) }));
     assert!(text.contains("too large"), "{text}");
+}
+
+#[test]
+fn what_a_pattern_cannot_be_measured_by_is_refused_where_it_stands() {
+    for pattern in ["(?=a)(?>b)", r"(?=a)\G", r"(?=a)\g<0>", "(?=a)(?(1)b|c)"] {
+        let text = refusal(json!({ "type": "object", "properties": { "x": { "pattern": pattern } } }));
+        assert!(
+            text.contains("/properties/x/pattern: ") && text.contains("cannot be told"),
+            "{pattern}: {text}"
+        );
+        let names = json!({ "type": "object", "patternProperties": { pattern: true } });
+        assert!(refusal(names).contains("cannot be told"), "{pattern}");
+        // What only looks like one is none.
+        assert_eq!(refusal(json!({ "type": "object", "default": { "pattern": pattern } })), "accepted");
+    }
+}
+
+#[test]
+fn a_match_without_end_is_given_up_once_and_not_in_every_way_it_might_have_ended() {
+    // As many ways through it as there are subsets of the text's letters.
+    let endless = "^(?:(?=a)a|a(?=a?))*[ab]*c$";
+    let texts: Vec<_> = (0..3_000).map(|n| format!("{}{n}", "a".repeat(30))).collect();
+    for schema in [json!({ "pattern": endless }), json!({ "not": { "pattern": endless } })] {
+        let schema = json!({ "type": "object", "properties": { "x": { "items": schema } } });
+        let begun = std::time::Instant::now();
+        let text = said(&compile(schema), &json!({ "x": texts }));
+        assert!(text.contains("too large"), "{text}");
+        assert!(begun.elapsed().as_secs() < 20, "{:?}", begun.elapsed());
+    }
+}
+
+#[test]
+fn ordinary_patterns_that_look_around_check_ordinary_values() {
+    let host = r"^(?:(?!-)[A-Za-z0-9-]{1,63}(?<!-)\.)+[A-Za-z]{2,24}$";
+    let password = r"^(?=.*[A-Z])(?=.*[a-z])(?=.*\d)(?=.*[@$!%*?&])[A-Za-z\d@$!%*?&]{8,64}$";
+    for (pattern, value) in [
+        (host, json!(vec!["build-7.ci.example.org"; 500])),
+        (password, json!(vec!["s3cret-Enough!".replace('-', "@"); 100])),
+        ("^((?!DROP TABLE).)*$", json!(["all is well, and has been so for long. ".repeat(40)])),
+        (r"^(?!\s*$).+", json!(["some text. ".repeat(400)])),
+        (r"^(?!.*\.\.)[\w./-]+$", json!(vec!["src/schema/patterns.rs"; 5_000])),
+        (r"^(['\x22]).*\1$", json!(["'quoted'", "\"quoted\""])),
+        (r"^(?<q>a)(?=b).*\k<q>$", json!(["abba"])),
+    ] {
+        let schema = json!({ "type": "object", "properties": { "x": { "items": { "pattern": pattern } } } });
+        let schema = compile(schema);
+        if let Err(errors) = schema.validate(&json!({ "x": value })) {
+            panic!("{pattern}: {errors:?}");
+        }
+    }
 }
 
 #[test]

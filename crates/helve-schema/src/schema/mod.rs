@@ -18,7 +18,7 @@ mod hostile;
 mod patterns;
 pub mod redact;
 pub mod repair;
-mod strangers;
+mod trying;
 mod whole;
 
 use std::borrow::Cow;
@@ -32,7 +32,6 @@ use crate::problem::Problem;
 
 pub use budget::Budget;
 pub use redact::Redactor;
-pub use strangers::leave_out_unmatched;
 
 /// How deep references are followed on whatever thread we are.
 const LEVELS_HERE_MAX: usize = 300;
@@ -89,7 +88,10 @@ impl Schema {
         let checked = check::follow(looked)?;
         let json = checked.document.json();
         let options = jsonschema::options().with_draft(jsonschema::Draft::Draft202012);
-        let validator = patterns::with_engine(options)
+        let validator = checked
+            .document
+            .patterns()
+            .choose_engine(options)
             .should_validate_formats(true)
             .offline()
             .build(&for_validator(json, &checked.dialects))

@@ -1,8 +1,4 @@
-//! Patterns: which of them are matched, and how much work they make of texts.
-//!
-//! Those that are matched go through a text once, so that a value takes no longer than its texts are. Patterns that look
-//! around or back have to be tried at every place in many ways; a schema of ours has none, and of a stranger's they
-//! are left out ([`leave_out_unmatched`](super::leave_out_unmatched)).
+//! How much work patterns make of texts, and what matches them.
 
 use std::collections::HashMap;
 
@@ -10,55 +6,65 @@ use jsonschema::{PatternOptions, ValidationOptions};
 use serde_json::Value;
 
 use super::check::problem;
+use super::trying::{ATTEMPTS_MAX, COMPILED_BYTES_MAX, Read, Tried, Unread};
 use crate::json::escape_pointer;
 use crate::problem::Problem;
-use crate::regexp;
 
 /// How many steps of a pattern are as much work as one value without any. At the limits of [`super::cost`] the
-/// worst pattern takes about a second; most take a hundredth of that.
+/// worst pattern takes about a second, or three where it is tried; most take a hundredth of that.
 const STEPS_A_LOOK: usize = 16;
 
 /// No pattern takes fewer steps for a byte than this.
 const STEPS_MIN: usize = 2;
 
-/// Most memory that a pattern may take compiled, in bytes.
-const COMPILED_BYTES_MAX: usize = 1 << 20;
-
-/// The patterns of a schema: how many steps each takes for a byte, as the validator reads it. None where it is not
-/// matched.
-pub(super) struct Patterns(HashMap<String, Option<usize>>);
-
-/// What the validator matches patterns with: an engine that takes as long as the text is, whatever the pattern.
-pub(super) fn with_engine(options: ValidationOptions<'static>) -> ValidationOptions<'static> {
-    options.with_pattern_options(PatternOptions::regex().size_limit(COMPILED_BYTES_MAX))
+/// The patterns of a schema.
+pub(super) struct Patterns {
+    known: HashMap<String, Pattern>,
+    /// Some are matched by trying, and then the validator does so with all that its other engine does not know.
+    are_tried: bool,
 }
 
-/// Whether a pattern is one that is not matched. One that is none at all is left to the validator, which says so.
-pub(super) fn is_unmatched(pattern: &str) -> bool {
-    jsonschema_regex::to_rust_regex(pattern).is_ok_and(|translated| regexp::looks_around(&translated))
+enum Pattern {
+    /// It goes through a text once, and takes so many steps for a byte.
+    OnePass(usize),
+    Tried(Tried),
+    Immeasurable,
 }
 
-fn steps(pattern: &str) -> Option<usize> {
-    if is_unmatched(pattern) {
-        return None;
+impl Pattern {
+    fn of(read: Result<Read, Unread>, are_tried: bool) -> Self {
+        match read {
+            Ok(read) if are_tried && read.may_be_tried() => Self::Tried(read.tried()),
+            Ok(read) => Self::OnePass(read.steps()),
+            Err(Unread::NoPattern) => Self::OnePass(0),
+            Err(Unread::Immeasurable) => Self::Immeasurable,
+        }
     }
-    // Of what is no pattern there are no steps: such a schema is refused.
-    let translated = jsonschema_regex::to_rust_regex(pattern).ok();
-    let steps = translated.and_then(|translated| regexp::steps(&translated)).unwrap_or_default();
-    Some(usize::try_from(steps).unwrap_or(usize::MAX).max(STEPS_MIN))
+
+    fn steps_for_byte_of(&self, bytes: usize) -> usize {
+        match self {
+            Self::OnePass(steps) => (*steps).max(STEPS_MIN),
+            Self::Tried(tried) => tried.steps_for_byte_of(bytes),
+            Self::Immeasurable => usize::MAX,
+        }
+    }
+
+    fn looks(&self, bytes: usize) -> usize {
+        self.steps_for_byte_of(bytes).saturating_mul(bytes) / STEPS_A_LOOK
+    }
 }
 
 impl Patterns {
     /// Those anywhere in a schema: a reference may lead to where no keyword does.
     pub(super) fn of(schema: &Value) -> Self {
-        let (mut known, mut queue) = (HashMap::new(), vec![schema]);
+        let (mut read, mut queue) = (HashMap::new(), vec![schema]);
         while let Some(value) = queue.pop() {
             match value {
                 Value::Array(items) => queue.extend(items),
                 Value::Object(fields) => {
                     for pattern in own(value).chain(of_names(value)) {
-                        if !known.contains_key(pattern) {
-                            known.insert(pattern.to_owned(), steps(pattern));
+                        if !read.contains_key(pattern) {
+                            read.insert(pattern, Read::of(pattern));
                         }
                     }
                     queue.extend(fields.values());
@@ -66,23 +72,40 @@ impl Patterns {
                 Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => {}
             }
         }
-        Self(known)
+        let are_tried = read.values().any(|read| read.as_ref().is_ok_and(Read::must_be_tried));
+        let known = read.into_iter().map(|(text, read)| (text.to_owned(), Pattern::of(read, are_tried)));
+        Self { known: known.collect(), are_tried }
     }
 
-    /// Those of a schema itself, which stands at `at`, that are not matched.
-    pub(super) fn unmatched(&self, schema: &Value, at: &str) -> impl Iterator<Item = Problem> {
+    /// Those of a schema itself, which stands at `at`, of which cannot be told how long they take.
+    pub(super) fn immeasurable(&self, schema: &Value, at: &str) -> impl Iterator<Item = Problem> {
         let says = |place: String| {
             problem(
                 &place,
-                "patterns that look around or back (`(?=…)`, `(?<!…)`, `\\1`) are not matched here, because nobody knows \
-                 how long that takes; write it without, or check it in the tool",
+                "how long this pattern takes cannot be told; beside what most engines know, only look-around and \
+                 references back (`\\1`, `\\k<name>`) can be used, at most 100 of them",
             )
         };
-        let is_one = |pattern: &&str| self.0.get(*pattern) == Some(&None);
+        let is_one = |pattern: &&str| matches!(self.known.get(*pattern), Some(Pattern::Immeasurable));
         let own = own(schema).filter(is_one).map(move |_| format!("{at}/pattern"));
         let names = of_names(schema).filter(is_one);
         let names = names.map(move |name| format!("{at}/patternProperties/{}", escape_pointer(name)));
         own.chain(names).map(says)
+    }
+
+    /// What the validator matches them with. One pass takes as long as the text is, whatever the pattern; what is
+    /// tried may take as long for every byte of it, so that is only for schemas that need it.
+    pub(super) fn choose_engine(&self, options: ValidationOptions<'static>) -> ValidationOptions<'static> {
+        if !self.are_tried {
+            return options.with_pattern_options(PatternOptions::regex().size_limit(COMPILED_BYTES_MAX));
+        }
+        let tries = PatternOptions::fancy_regex().backtrack_limit(ATTEMPTS_MAX);
+        options.with_pattern_options(tries.size_limit(COMPILED_BYTES_MAX))
+    }
+
+    /// Whether some are matched by trying.
+    pub(super) fn are_tried(&self) -> bool {
+        self.are_tried
     }
 
     /// How much work a schema's own pattern makes of a text.
@@ -97,15 +120,31 @@ impl Patterns {
             .fold(0, usize::saturating_add)
     }
 
-    /// How much both make of as many bytes, of whatever texts these are.
+    /// How much both make of as many bytes, of whatever texts these are, where none is tried.
     pub(super) fn most_looks(&self, schema: &Value, bytes: usize) -> usize {
         let looks = own(schema).chain(of_names(schema)).map(|pattern| self.looks_of(pattern, bytes));
         looks.fold(0, usize::saturating_add)
     }
 
+    /// Whether a schema's own patterns come to an end with a value. They are run for that, since of what is tried
+    /// nobody can tell before. The validator would begin anew for every way in which one that does not end
+    /// might have ended.
+    pub(super) fn come_to_an_end(&self, schema: &Value, value: &Value) -> bool {
+        let ends = |pattern: &str, text: &str| match self.known.get(pattern) {
+            Some(Pattern::Tried(tried)) => tried.comes_to_an_end(text),
+            Some(Pattern::OnePass(_) | Pattern::Immeasurable) | None => true,
+        };
+        match value {
+            Value::String(text) => own(schema).all(|pattern| ends(pattern, text)),
+            Value::Object(fields) => {
+                of_names(schema).all(|pattern| fields.keys().all(|name| ends(pattern, name)))
+            }
+            Value::Null | Value::Bool(_) | Value::Number(_) | Value::Array(_) => true,
+        }
+    }
+
     fn looks_of(&self, pattern: &str, bytes: usize) -> usize {
-        let steps = self.0.get(pattern).copied().flatten().unwrap_or_default();
-        steps.saturating_mul(bytes) / STEPS_A_LOOK
+        self.known.get(pattern).map_or(0, |pattern| pattern.looks(bytes))
     }
 }
 

@@ -1,5 +1,5 @@
-//! HookSlots for what strangers to this process can set off as often as they like, such as the beginning of
-//! a session: each caller waits for themselves, and not in the way of others.
+//! How many hooks strangers to this process can set off at a time, such as those of the beginning of a session: each
+//! caller waits for themselves, and not in the way of others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

@@ -158,12 +158,13 @@ async fn make_preview(
             None => Ok(None),
         }
     });
-    let made = tokio::time::timeout(at_most, guarded(&engine.settings, preview)).await;
+    // The limit is out here, so `guarded` has none of its own: it makes a panic an error.
+    let made = tokio::time::timeout(at_most, guarded(Duration::MAX, preview)).await;
     made.unwrap_or_else(|_late| Err(ToolError::new(ErrorCode::Timeout, "the tool took too long")))
 }
 
 /// How long a tool may take to show what it would do. One that must show it looks at all that the call would use, a file
-/// on a slow server say, so it gets the time that the call would have.
+/// on a slow server say, so it gets the time that it names for a call.
 fn preview_timeout(engine: &Engine, tool: &Tool) -> Duration {
     let settings = &engine.settings;
     let own = tool.definition().timeout_ms.filter(|_| tool.handler().needs_preview());

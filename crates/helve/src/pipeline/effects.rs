@@ -4,6 +4,7 @@
 //! finished after the restart.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use helve_core::effect::{Change, Effect, MemoryOperation, StateOperation};
 use helve_core::event::EventKind;
@@ -21,7 +22,7 @@ use serde_json::{Number, Value};
 use super::record::{CallRecorder, error_of_run, unavailable};
 use crate::bus::Bus;
 use crate::runs::{ActiveRun, Event, UndoRecord, UndoState, cascade, cascade_path, undo_below};
-use crate::runtime::{Engine, Settings};
+use crate::runtime::Engine;
 
 /// What a call that may have effects did.
 pub(super) struct Doing {
@@ -231,7 +232,7 @@ async fn apply_one(
             undo_record.result.clone(),
             undo_record.context(engine),
         );
-        let value = guarded(&engine.settings, applying).await?;
+        let value = guarded(engine.settings.timeout_default, applying).await?;
         let mut step = undo_record.step(&*engine.clock, applied);
         step.payload = to_raw_value(&value).ok();
         undo_record.notes.insert(number(index), value);
@@ -410,7 +411,8 @@ async fn roll_back_one(
     let taken_back = StepKind::EffectRolledBack { index: number(index) };
     if let Some(handler) = undo_record.tool.effect_handler(index) {
         let applied = undo_record.notes.get(&number(index)).cloned().unwrap_or_default();
-        guarded(&engine.settings, handler.roll_back(applied, undo_record.context(engine))).await?;
+        guarded(engine.settings.timeout_default, handler.roll_back(applied, undo_record.context(engine)))
+            .await?;
         return note(&*engine.ledger, &*engine.clock, run, undo_record, taken_back, None).await;
     }
     match &effect.change {
@@ -449,10 +451,9 @@ async fn note(
 
 /// Runs code of a tool's own: a panic fails it alone, and it has its time.
 pub(crate) async fn guarded<T: Send + 'static>(
-    settings: &Settings,
+    time: Duration,
     code: helve_core::BoxFuture<'static, Result<T, ToolError>>,
 ) -> Result<T, ToolError> {
-    let time = settings.timeout_default;
     let mut task = AbortOnDrop(tokio::spawn(code));
     match tokio::time::timeout(time, &mut task.0).await {
         Ok(Ok(result)) => result,

@@ -311,6 +311,10 @@ pub(super) async fn undo(
         }
     }
     let Some(run) = record.subject.run().cloned() else { return Err(attempt::cancelled()) };
+    // All others may have been halted while this one waited for its start: then it is left for the next process, too.
+    if let Some(by) = engine.stop.is_over() {
+        run.halt(by, engine.clock.now());
+    }
     // The calls that undo are parts too, of this run and of one that was rolled back, and nothing that is
     // left to be undone.
     let done = undoing.done.iter().filter(|done| !undoes_below("", &done.report.path));

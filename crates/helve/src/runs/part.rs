@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::active::{ActiveRun, Done, UndoRecord};
 use super::history::{Earlier, parse};
-use super::phase::{Event, NoParts, Waiting};
+use super::phase::{Event, NoParts, Phase, Waiting};
 use crate::pipeline::{self, Origin, PartOf};
 use crate::registry::Registry;
 use crate::runtime::Engine;
@@ -102,6 +102,9 @@ pub(crate) fn part_of(
     let Some(run) = run else {
         return DuePart { engine, what: Due::Refusal(call, no_parts_of_this()) };
     };
+    if run.ask(Phase::is_over) {
+        return DuePart { engine, what: Due::Refusal(call, no_parts_of_this()) };
+    }
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
     // Whoever it was made by: parts are calls of the same caller. Nearly always it is said already.
@@ -149,10 +152,6 @@ pub(super) fn part_at(
     until: Option<Instant>,
     follow_up: FollowUp,
 ) -> DuePart {
-    let no_parts = run.refuses_parts();
-    if no_parts == Some(NoParts::Over) {
-        return DuePart { engine, what: Due::Refusal(call, no_parts_of_this()) };
-    }
     if let Some(outcome) = replay(&run, &path) {
         return DuePart { engine, what: Due::Replay(Box::new(outcome)) };
     }
@@ -162,7 +161,7 @@ pub(super) fn part_at(
     } else if let Some(error) = engine.stop.refuses_part_of(&run, engine.clock.now()) {
         Some(error)
     } else {
-        no_parts.map(refusal)
+        run.refuses_parts().map(refusal)
     };
     if let Some(error) = refusal {
         return DuePart { engine, what: Due::Refusal(call, error) };
@@ -175,7 +174,6 @@ pub(super) fn part_at(
 /// Why the run starts no new part.
 fn refusal(why: NoParts) -> ToolError {
     match why {
-        NoParts::Over => no_parts_of_this(),
         NoParts::Halted => {
             let message = "the journal has failed in the middle of the run; nothing new starts";
             ToolError::new(ErrorCode::JournalUnavailable, message)

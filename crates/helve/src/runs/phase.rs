@@ -104,8 +104,6 @@ pub(crate) struct Write {
 /// Why a run starts no new parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum NoParts {
-    /// This process is no longer at it.
-    Over,
     /// The ledger has failed, or the process stops.
     Halted,
     /// It waits for a person.
@@ -263,13 +261,14 @@ impl Phase {
         matches!(self, Self::Over(_))
     }
 
-    /// Why it starts no new parts, if so.
+    /// Why it starts no new parts, if so. What is over is asked what it was: its effects and their undoing may still be
+    /// going on, and only code of its own starts nothing any more ([`Self::is_over`]).
     pub(crate) fn refuses_parts(&self) -> Option<NoParts> {
         match self {
             Self::New | Self::Running => None,
             Self::Waiting { .. } => Some(NoParts::Waiting),
             Self::Refused { .. } | Self::Lost(_) => Some(NoParts::Halted),
-            Self::Over(_) => Some(NoParts::Over),
+            Self::Over(was) => was.refuses_parts(),
         }
     }
 

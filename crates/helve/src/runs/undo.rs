@@ -160,7 +160,7 @@ async fn by_handler(
     run.settle(&*engine.ledger).await.map_err(|error| ToolError::failed(error.to_string()))?;
     let undoing =
         handler.undo(undo_record.arguments.clone(), undo_record.result.clone(), undo_record.context(engine));
-    guarded(&engine.settings, undoing).await
+    guarded(engine.settings.timeout_default, undoing).await
 }
 
 async fn by_tool(

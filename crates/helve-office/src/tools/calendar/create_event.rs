@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 
 use super::change::{Write, adopt, undoable};
 use super::event::{
-    EventChanged, EventPlan, REMINDERS_MAX, Span, Telling, alarm, attendee, check_told, mailboxes, organizer,
-    printed, told,
+    EventChanged, EventPlan, REMINDERS_MAX, Span, Telling, Told, alarm, attendee, check_told, mailboxes,
+    organizer, printed, told,
 };
 use super::facts::Facts;
 use super::fault::wrong;
@@ -158,7 +158,7 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
     let place = place_for_new(all, "calendar", input.calendar.as_ref())?;
     let uid = new_uid(context, "event");
     let after = document(input, &place, &uid, &asker)?;
-    check_told(office, &place, input.notify_attendees, &[&after])?;
+    check_told(office, &place, input.notify_attendees.then_some(Told::Everybody), &[&after])?;
     let href = place.store.new_href(&place.collection.told.href, &uid);
     let id = ObjectId { kind: Kind::Event, collection: place.collection.id, uid, occurrence: None };
     let writes = vec![Write { place: place.clone(), href, before: None, after: Some(printed(&after)) }];

@@ -308,18 +308,25 @@ pub(super) fn told(place: &Place, has_attendees: bool, notify: bool) -> Option<S
     Some(text.to_owned())
 }
 
-/// Whoever the server tells of a change has to be in a domain that an operator allows: an invitation carries text out as
-/// well as a mail does. An organizer's server tells the attendees, also those who are invited no longer; an attendee's
-/// server tells the organizer.
+/// Whom a calendar server may tell of a change.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Told {
+    /// The organizer alone: an attendee answers, and changes nothing else.
+    Organizer,
+    /// All who stand in the event, also those who are invited no longer. Who its organizer is does not matter: the server
+    /// may know the user by more addresses than we do.
+    Everybody,
+}
+
+/// Everybody whom the server may tell of a change has to be in a domain that an operator allows: an invitation carries
+/// text out as well as a mail does.
 pub(super) fn check_told(
     office: &Office,
     place: &Place,
-    notify: bool,
+    told: Option<Told>,
     documents: &[&Document],
 ) -> Result<(), ToolError> {
-    if !(notify && place.store.schedules()) {
-        return Ok(());
-    }
+    let Some(told) = told.filter(|_| place.store.schedules()) else { return Ok(()) };
     let is_own = |address: &str| place.own().is_some_and(|own| own.as_str().eq_ignore_ascii_case(address));
     let all = |name: &str| -> Vec<String> {
         let events = documents.iter().flat_map(|document| document.events("VEVENT"));
@@ -327,9 +334,11 @@ pub(super) fn check_told(
             events.flat_map(|event| event.all(name).map(|line| person(&line).address).collect::<Vec<_>>());
         lines.filter(|address| !is_own(address)).collect()
     };
-    let organizers = all("ORGANIZER");
-    let told = if organizers.is_empty() { all("ATTENDEE") } else { organizers };
-    check_domains(office, told.iter().map(String::as_str))
+    let mut people = all("ORGANIZER");
+    if told == Told::Everybody {
+        people.extend(all("ATTENDEE"));
+    }
+    check_domains(office, people.iter().map(String::as_str))
 }
 
 /// A document as bytes to be written.

@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::change::{Write, undoable};
-use super::event::{EventChanged, EventPlan, check_told, printed, told};
+use super::event::{EventChanged, EventPlan, Told, check_told, printed, told};
 use super::event_edit::{self, Edit, Outcome};
 use super::facts::{conflict, of_event};
 use super::fault::wrong;
@@ -145,12 +145,15 @@ impl Answer {
 
 impl Input {
     fn changes_something(&self) -> bool {
+        self.respond.is_some() || self.changes_more_than_the_answer()
+    }
+
+    fn changes_more_than_the_answer(&self) -> bool {
         let texts =
             [&self.title, &self.start, &self.end, &self.recurrence, &self.location, &self.description];
         texts.iter().any(|text| text.is_some())
             || self.attendees.is_some()
             || self.reminders.is_some()
-            || self.respond.is_some()
             || self.cancel
             || !(self.add_attendees.is_empty() && self.remove_attendees.is_empty() && self.clear.is_empty())
     }
@@ -244,7 +247,11 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
         let wanted = of_event(made.main(), made.uid(&id), shown, &zone);
         return Err(conflict("event", &object.version, &former, &wanted));
     }
-    check_told(office, &place, input.notify_attendees, &[&before, made.main()])?;
+    let whom = match input.changes_more_than_the_answer() {
+        true => Told::Everybody,
+        false => Told::Organizer,
+    };
+    check_told(office, &place, input.notify_attendees.then_some(whom), &[&before, made.main()])?;
     let has_attendees = [&before, made.main()]
         .iter()
         .any(|document| document.events("VEVENT").any(|event| event.property("ATTENDEE").is_some()));

@@ -115,7 +115,7 @@ pub(super) async fn recall(
     context: Context,
 ) -> Result<Recalled, ToolError> {
     if let Some(handler) = tool.recall_handler() {
-        return guarded(&engine.settings, handler.recall(arguments.clone(), context)).await;
+        return guarded(engine.settings.timeout_default, handler.recall(arguments.clone(), context)).await;
     }
     let Some(declared) = &tool.definition().recall else { return Ok(Recalled::Unknown) };
     let key = context.idempotency_key().map_or(Value::Null, Value::from);
