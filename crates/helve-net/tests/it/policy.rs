@@ -160,6 +160,8 @@ fn patterns_survive_being_written_down() {
         "[::1",
         "x/8",
         "*.",
+        "*..",
+        "..",
         ":80",
         "localhost:0",
         "[::1]:0",
