@@ -168,12 +168,11 @@ fn network(text: &str) -> Option<Hosts> {
 
 /// A name as the URL parser would write it, so that both sides compare alike.
 fn name(text: &str) -> Option<String> {
-    match Host::parse(text).ok()? {
-        Host::Domain(name) => {
-            Some(name.trim_end_matches('.').to_owned()).filter(|name| !name.is_empty() && !name.contains('*'))
-        }
-        Host::Ipv4(_) | Host::Ipv6(_) => None,
-    }
+    let Host::Domain(name) = Host::parse(text).ok()? else { return None };
+    let name = name.trim_end_matches('.');
+    // Without the dots at its end it may be an address, or nothing.
+    let is_name = matches!(Host::parse(name), Ok(Host::Domain(_)));
+    (is_name && !name.contains('*')).then(|| name.to_owned())
 }
 
 impl fmt::Display for HostPattern {

@@ -162,6 +162,7 @@ fn patterns_survive_being_written_down() {
         "*.",
         "*..",
         "..",
+        "0%2E..",
         ":80",
         "localhost:0",
         "[::1]:0",
