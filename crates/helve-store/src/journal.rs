@@ -15,8 +15,10 @@ use crate::error::StoreError;
 use crate::queue::{self, ClaimOutcome, Job, Reply};
 use crate::store::Store;
 
-/// How often to look whether another process has finished with a key.
+/// How soon to look again whether another process has finished with a key.
 const POLL_PAUSE: Duration = Duration::from_millis(25);
+/// The same for those who have waited for long: a look is a job of the one writer, and a person may take days.
+const POLL_PAUSE_MAX: Duration = Duration::from_millis(400);
 
 /// An entry about something that has happened is kept even where it is refused because the
 /// journal is broken: an error then means "not on disk yet". One that announces a start is
@@ -45,6 +47,7 @@ impl Journal for Store {
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
         Box::pin(async move {
             let mut started = started;
+            let mut pause = POLL_PAUSE;
             loop {
                 let claim = claim.clone();
                 match self.ask(|reply| Job::Begin { started, claim, reply }).await? {
@@ -55,7 +58,8 @@ impl Journal for Store {
                     ClaimOutcome::Settled(begun) => return Ok(begun),
                     ClaimOutcome::Elsewhere(back) => started = back,
                 }
-                tokio::time::sleep(POLL_PAUSE).await;
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(POLL_PAUSE_MAX);
             }
         })
     }
