@@ -110,14 +110,16 @@ pub(crate) async fn run(world: &World, servers: &OfficeServers, sizes: Sizes, wo
     // What Dovecot keeps of headers once it was asked for them, as it would have for a person who searches often.
     imap.run("UID SEARCH FROM nobody SENTBEFORE 1-Jan-1990");
     let mut dice = Dice::new(1);
-    let mut times: Vec<(Times, Times)> = CASES.iter().map(|_| Default::default()).collect();
+    // Ours for every question, ours for those that Dovecot is asked too, and Dovecot's.
+    let mut times: Vec<[Times; 3]> = CASES.iter().map(|_| Default::default()).collect();
     for turn in 0..sizes.calls {
-        for (case, (ours, theirs)) in CASES.iter().zip(&mut times) {
+        for (case, [ours, shared, theirs]) in CASES.iter().zip(&mut times) {
             let (arguments, command) = (case.ask)(&mut dice, words, sizes);
             let (time, answer) = world.call("search_emails", arguments).await;
             ours.add(time);
             let found = answer["emails"].as_array().map_or(0, Vec::len);
             if turn < if case.is_slow { sizes.rounds } else { sizes.rounds * 10 } {
+                shared.add(time);
                 let (time, count) = timed(|| imap.run(&format!("UID SEARCH {command}")));
                 theirs.add(time);
                 // Dovecot finds parts of words as well.
@@ -126,14 +128,17 @@ pub(crate) async fn run(world: &World, servers: &OfficeServers, sizes: Sizes, wo
         }
     }
     println!("\nsearch_emails over {} mails, {} calls each, beside IMAP SEARCH", sizes.mails, sizes.calls);
+    println!(
+        "(the newest 20 with their text; Dovecot without a full-text index, all numbers, asked a part of the questions)"
+    );
     let columns = ["p50", "p95", "CPU p95", "Dovecot p50", "Dovecot p95", "× faster"];
     let [p50, p95, cpu, imap50, imap95, faster] = columns;
     println!("{:<36} {p50:>8} {p95:>8} {cpu:>8} {imap50:>12} {imap95:>12} {faster:>9}", "ms");
     let mut all = Times::default();
-    for (case, (ours, theirs)) in CASES.iter().zip(times) {
+    for (case, [ours, shared, theirs]) in CASES.iter().zip(times) {
         let [p50, p95, cpu] = [ours.within(0.5), ours.within(0.95), ours.cpu_within(0.95)];
         let (imap50, imap95) = (theirs.within(0.5), theirs.within(0.95));
-        let faster = imap50 / p50;
+        let faster = imap50 / shared.within(0.5);
         let name = case.name;
         println!("{name:<36} {p50:>8.2} {p95:>8.2} {cpu:>8.2} {imap50:>12.1} {imap95:>12.1} {faster:>9.1}");
         all.take(ours);
