@@ -1,6 +1,6 @@
 //! What keeps one caller from taking all, and all callers from pressing on a tool that is unwell.
 //!
-//! - `Limits` holds calls to the configured rules, counted by a [`Limiter`](helve_core::ports::Limiter);
+//! - `Limits` holds calls to the configured rules, counted by a [`Limiter`];
 //!   [`LocalLimiter`] is the one that counts in this process.
 //! - `Costs` holds them to what they may cost.
 //! - `Health` knows which tools fail: it has the circuit breaker and the retry budget of each.
