@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Fuzzes what strangers send. `scripts/fuzz.sh` gives every target the same few thousand inputs, as the full test does;
+# Fuzzes what strangers send. `scripts/fuzz.sh --seeds` runs every target over its seeds, as the full test does, and
+# without `--seeds` over a few thousand new inputs as well;
 # `scripts/fuzz.sh TARGET [SECONDS]` builds one target optimized and runs it for longer, an hour unless told otherwise.
 # Seeds are in fuzz/corpus/. What a run finds worth keeping goes to target/fuzz-corpus/, inputs that fail to
 # target/fuzz-failed/. HELVE_FUZZ_SANITIZER=address builds with AddressSanitizer.
@@ -8,6 +9,10 @@ cd "$(dirname "$0")/.."
 export PATH="${XDG_CACHE_HOME:-$HOME/.cache}/helve/test-tools/bin:$PATH"
 sanitizer="${HELVE_FUZZ_SANITIZER:-none}"
 runs_each=2000
+if [ "${1:-}" = --seeds ]; then
+  runs_each=0
+  shift
+fi
 
 features=all
 folder="$PWD/target/fuzz-$sanitizer"
@@ -29,8 +34,7 @@ fuzz() {
     -artifact_prefix="target/fuzz-failed/$1/" -print_final_stats=1
 }
 
-# briefly TARGET: a few thousand inputs, the same ones every time so that a test says nothing new of old code; says how
-# many that were or how it failed.
+# briefly TARGET: runs it for a moment, and says how many inputs that were or how it failed.
 briefly() {
   local log found
   log=$(mktemp) found=$(mktemp -d)
