@@ -19,8 +19,8 @@ use helve_host::config::Loaded;
 use helve_host::running::{self, Following, Note, Place};
 use helve_host::wire;
 use helve_host::wire::background::{SESSION_END_WAIT, follow_decisions, keep_taking_over};
-use helve_host::wire::mcp;
 use helve_host::wire::records::AuditRecords;
+use helve_host::wire::{mcp, page};
 use helve_mcp::server::random_id;
 use helve_server::records::Records;
 use helve_server::{
@@ -113,7 +113,7 @@ pub(crate) fn http(
             servers: Some(upstream.servers.clone()),
             api: Some(ApiOptions { runtime: runtime.clone(), records: Some(shown) }),
             issuer: loaded.config.identity.jwt.as_ref().map(|jwt| issuer(jwt, &loaded)).transpose()?,
-            page: page(&loaded)?,
+            page: page::configured(&loaded)?,
             ..HttpOptions::new(mcp, Door::Tokens(tokens))
         };
         let server = HttpServer::bind(address, options).await.map_err(|error| cannot_bind(&error))?;
@@ -217,7 +217,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let server = upstream.served(runtime);
         let inputs = app.inputs.clone();
         let mut follower = Follower::new(&inputs, &loaded, opened, &upstream);
-        if let Some(page) = page(&loaded)?.or_else(|| running_page(&loaded)) {
+        if let Some(page) = page::configured(&loaded)?.or_else(|| page::running(&loaded)) {
             server.set_page(page);
         }
         let stop = CancellationToken::new();
@@ -273,37 +273,13 @@ async fn long_after(stop: &CancellationToken) {
     tokio::time::sleep(ANSWERS_WAIT).await;
 }
 
-/// Where people find the page on which they decide, if the configuration says so.
-fn page(loaded: &Loaded) -> Result<Option<Url>, Failure> {
-    let approvals = &loaded.config.approvals;
-    let (key, text) = match (&approvals.page_url, &approvals.webhook.base_url) {
-        (Some(text), _) => ("approvals.page_url", text),
-        (None, Some(text)) => ("approvals.webhook.base_url", text),
-        (None, None) => return Ok(None),
-    };
-    let page = Url::parse(text).ok().filter(|page| matches!(page.scheme(), "http" | "https"));
-    let page = page.filter(|page| page.username().is_empty() && page.password().is_none());
-    let wrong = || {
-        Failure::usage(format!("`{key}` is no address of a page"))
-            .hint("it begins with http:// or https:// and carries no password: https://helve.example.com")
-    };
-    page.map(Some).ok_or_else(wrong)
-}
-
 /// The names by which people and clients reach this server, as the user says. A proxy in front of it passes
 /// them on as `Host`.
 fn own_names(loaded: &Loaded) -> Result<Vec<String>, Failure> {
     let resource =
         loaded.config.identity.jwt.as_ref().and_then(|jwt| Url::parse(jwt.resource.as_deref()?).ok());
-    let urls = [page(loaded)?, resource];
+    let urls = [page::configured(loaded)?, resource];
     Ok(urls.iter().flatten().filter_map(|url| url.host_str().map(str::to_owned)).collect())
-}
-
-/// The page of the `helve up` that runs with this configuration, and so with the same journal.
-fn running_page(loaded: &Loaded) -> Option<Url> {
-    let address = running::note(&loaded.journal_path)?.address;
-    let address = Some(address).filter(|address| !address.ip().is_unspecified())?;
-    Url::parse(&format!("http://{address}")).ok()
 }
 
 /// Whoever else says who people are. Its own addresses may be reached: they are the operator's words.
