@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 
 use helve_core::json::{hex, sha256_hex};
 
-use crate::chain::{GENESIS, HASH_BYTES, Position};
+use helve_ledger::chain::{GENESIS, HASH_BYTES, Position};
 
 const MAGIC: &str = "helve-head-1";
 const ACCEPT: &[u8] = b"accept";

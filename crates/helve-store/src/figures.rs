@@ -20,7 +20,7 @@ impl Store {
     pub(crate) async fn read_figures(&self) -> Result<LedgerFigures, JournalError> {
         let (path, peers) = (self.path().to_owned(), Arc::clone(&self.peers));
         let mut figures = self.readers.read(move |db| read(db, &path, &peers)).await?;
-        figures.queued = self.queue.len() as u64;
+        figures.queued = self.queue.waiting() as u64;
         figures.commits = self.queue.commits.snapshot();
         Ok(figures)
     }

@@ -7,65 +7,18 @@
 //! - a start that names a key has its row, until the chain says that the key was given back;
 //! - a row belongs to a call that started with it, and says that it ended exactly if the chain does.
 
-use std::sync::Arc;
-
+use helve_core::CallId;
 use helve_core::json::hex;
-use helve_core::ports::{Begun, KeyClaim};
+use helve_core::ports::KeyClaim;
 use helve_core::run::WaitingFor;
-use helve_core::{CallId, Status};
+pub(crate) use helve_ledger::keys::Found;
+use helve_ledger::keys::{DamagedKey, KeyRow, KeyState, Meaning, Standing};
 use rusqlite::{Connection, OptionalExtension, Row, params};
-use sha2::{Digest, Sha256};
 
-use crate::chain::Hash;
 use crate::owners::{Liveness, Owner};
 use crate::runs::{story, table as runs};
 
 const SELECT: &str = "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM keys";
-
-/// What a key's row says.
-#[derive(Debug, Clone)]
-struct KeyRow {
-    scoped_key: Vec<u8>,
-    fingerprint: Vec<u8>,
-    call_id: String,
-    owner: String,
-    state: KeyState,
-    status: Option<String>,
-}
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-enum KeyState {
-    Running = 0,
-    Finished = 1,
-    Erased = 2,
-}
-
-/// What is known of a key that somebody claims.
-pub(crate) enum Found {
-    /// Nothing, or nothing that counts: the claim is made.
-    Claimed {
-        /// The call that held the key and died.
-        from: Option<CallId>,
-    },
-    /// This process is running it.
-    Ours,
-    /// Another living process is running it.
-    Elsewhere,
-    /// It is decided.
-    Settled(Begun),
-}
-
-/// A row that is damaged.
-#[derive(Debug, thiserror::Error)]
-#[error("the idempotency key `{0}` in the table `keys` is damaged: its row was changed")]
-pub(crate) struct DamagedKey(String);
-
-impl DamagedKey {
-    fn new(scoped_key: &[u8]) -> Self {
-        Self(hex(scoped_key))
-    }
-}
 
 /// Why a key cannot be looked at.
 #[derive(Debug, thiserror::Error)]
@@ -94,37 +47,30 @@ pub(crate) fn claim(
         insert_running(db, owner, claim, call_id)?;
         return Ok(Found::Claimed { from: None });
     };
-    let damaged = || DamagedKey::new(&claim.scoped_key);
-    let earlier = row.call_id.parse().map_err(|_| damaged())?;
-    if row.fingerprint != claim.fingerprint {
-        return Ok(Found::Settled(Begun::Conflict { call_id: earlier }));
-    }
-    match row.state {
-        KeyState::Running if runs::is_waiting(db, &row.call_id)? => match story::waits_for(db, earlier)? {
-            // A person has to find that out, and who calls again is told so instead of being kept.
-            Some(WaitingFor::UnknownOutcome) => Ok(Found::Settled(Begun::Unknown { call_id: earlier })),
-            // Whoever takes it up when the person has answered also ends it, and that may be anybody.
-            Some(WaitingFor::Approval | WaitingFor::Decision | WaitingFor::Cancel) | None => {
-                Ok(Found::Elsewhere)
-            }
-        },
-        KeyState::Finished => {
-            let text = row.status.as_deref().ok_or_else(damaged)?;
-            let status: Status = serde_json::from_str(text).map_err(|_| damaged())?;
-            Ok(Found::Settled(Begun::Finished { call_id: earlier, status: Arc::new(status) }))
+    match row.meaning(claim, |earlier| standing(db, owner, &row, earlier))? {
+        Meaning::Found(found) => Ok(found),
+        Meaning::Free(earlier) => {
+            insert_running(db, owner, claim, call_id)?;
+            Ok(Found::Claimed { from: Some(earlier) })
         }
-        // The answer is gone, and running again could do the work twice.
-        KeyState::Erased => Ok(Found::Settled(Begun::Unknown { call_id: earlier })),
-        KeyState::Running if row.owner == owner.id() => Ok(Found::Ours),
-        KeyState::Running => match (owner.liveness(&row.owner), claim.repeatable) {
-            (Liveness::Alive, _) => Ok(Found::Elsewhere),
-            (Liveness::Dead, true) => {
-                insert_running(db, owner, claim, call_id)?;
-                Ok(Found::Claimed { from: Some(earlier) })
-            }
-            (Liveness::Dead, false) => Ok(Found::Settled(Begun::Unknown { call_id: earlier })),
-        },
     }
+}
+
+/// How the call that holds a key stands.
+fn standing(db: &Connection, owner: &Owner, row: &KeyRow, call: CallId) -> Result<Standing, KeyError> {
+    if runs::is_waiting(db, &row.call_id)? {
+        return Ok(match story::waits_for(db, call)? {
+            Some(WaitingFor::UnknownOutcome) => Standing::InDoubt,
+            Some(WaitingFor::Approval | WaitingFor::Decision | WaitingFor::Cancel) | None => Standing::Waits,
+        });
+    }
+    if row.owner == owner.id() {
+        return Ok(Standing::Ours);
+    }
+    Ok(match owner.liveness(&row.owner) {
+        Liveness::Alive => Standing::Others,
+        Liveness::Dead => Standing::Nobodys,
+    })
 }
 
 /// Keeps the answer to a key, if `call_id` is the call that holds it.
@@ -205,7 +151,7 @@ pub(crate) fn verify(db: &Connection, unnamed_until: i64) -> Result<Option<Disag
                 released: told.get(3)?,
             })
         })?;
-        if let Some(wrong) = row.contradicts(&told) {
+        if let Some(wrong) = contradiction(&row, &told) {
             let what = format!("the idempotency key `{key}` of {} {wrong}", row.call_id);
             return Ok(Some(Disagreement { seq: None, what }));
         }
@@ -244,17 +190,7 @@ struct Told {
 }
 
 fn insert_running(db: &Connection, owner: &Owner, claim: &KeyClaim, call_id: CallId) -> rusqlite::Result<()> {
-    write(
-        db,
-        &KeyRow {
-            scoped_key: claim.scoped_key.to_vec(),
-            fingerprint: claim.fingerprint.to_vec(),
-            call_id: call_id.to_string(),
-            owner: owner.id().to_owned(),
-            state: KeyState::Running,
-            status: None,
-        },
-    )
+    write(db, &KeyRow::running(claim, call_id, owner.id()))
 }
 
 fn find(db: &Connection, scoped_key: &[u8; 32]) -> Result<Option<KeyRow>, KeyError> {
@@ -286,12 +222,7 @@ fn read(row: &Row<'_>) -> Result<KeyRow, DamagedKey> {
 
 /// None where the seal does not fit.
 fn try_read(row: &Row<'_>) -> rusqlite::Result<Option<KeyRow>> {
-    let state = match row.get(4)? {
-        0_i64 => KeyState::Running,
-        1 => KeyState::Finished,
-        2 => KeyState::Erased,
-        _ => return Ok(None),
-    };
+    let Some(state) = KeyState::from_number(row.get(4)?) else { return Ok(None) };
     let seal: Vec<u8> = row.get(6)?;
     let row = KeyRow {
         scoped_key: row.get(0)?,
@@ -304,45 +235,24 @@ fn try_read(row: &Row<'_>) -> rusqlite::Result<Option<KeyRow>> {
     Ok((row.seal().as_slice() == seal).then_some(row))
 }
 
-impl KeyRow {
-    fn contradicts(&self, told: &Told) -> Option<&'static str> {
-        if told.started.is_none() {
-            return Some("is there, and the journal does not say that the call used it");
-        }
-        if told.released.is_some() {
-            return Some("was given back, and is there again");
-        }
-        // `None` is before everything.
-        let erased_since = told.erased > told.ended;
-        match (self.state, told.ended) {
-            (KeyState::Running, None) => None,
-            (KeyState::Running, Some(_)) => Some("says that the call is running, and it has ended"),
-            (KeyState::Finished | KeyState::Erased, None) => {
-                Some("says that the call has ended, and it has not")
-            }
-            (KeyState::Finished, Some(_)) if erased_since => Some("has an answer, and that was erased"),
-            (KeyState::Erased, Some(_)) if !erased_since => {
-                Some("has lost its answer, and no erasure is recorded")
-            }
-            (KeyState::Finished | KeyState::Erased, Some(_)) => None,
-        }
+/// How a row contradicts what the chain tells of its call.
+fn contradiction(row: &KeyRow, told: &Told) -> Option<&'static str> {
+    if told.started.is_none() {
+        return Some("is there, and the journal does not say that the call used it");
     }
-
-    fn seal(&self) -> Hash {
-        let status = self.status.as_deref().unwrap_or_default();
-        let fields = [
-            &self.scoped_key[..],
-            &self.fingerprint,
-            self.call_id.as_bytes(),
-            self.owner.as_bytes(),
-            &[self.state as u8],
-            status.as_bytes(),
-        ];
-        let mut digest = Sha256::new_with_prefix(b"helve idempotency key v1\0");
-        for field in fields {
-            digest.update((field.len() as u64).to_le_bytes());
-            digest.update(field);
+    if told.released.is_some() {
+        return Some("was given back, and is there again");
+    }
+    // `None` is before everything.
+    let erased_since = told.erased > told.ended;
+    match (row.state, told.ended) {
+        (KeyState::Running, None) => None,
+        (KeyState::Running, Some(_)) => Some("says that the call is running, and it has ended"),
+        (KeyState::Finished | KeyState::Erased, None) => Some("says that the call has ended, and it has not"),
+        (KeyState::Finished, Some(_)) if erased_since => Some("has an answer, and that was erased"),
+        (KeyState::Erased, Some(_)) if !erased_since => {
+            Some("has lost its answer, and no erasure is recorded")
         }
-        digest.finalize().into()
+        (KeyState::Finished | KeyState::Erased, Some(_)) => None,
     }
 }

@@ -20,16 +20,13 @@ mod identity;
 mod journal;
 mod keys;
 mod memory;
-mod queue;
 mod readers;
-mod request;
 mod runs;
 mod sessions;
 mod writer;
 
 mod anchor;
 mod blocked;
-mod chain;
 mod migrations;
 mod owners;
 mod prune;

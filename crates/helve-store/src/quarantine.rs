@@ -12,10 +12,10 @@ use serde::Serialize;
 
 use crate::anchor::{self, Anchor, Reading};
 use crate::audit::{Audit, Head, open_to_read};
-use crate::chain::Position;
 use crate::error::StoreError;
 use crate::writer::Ledger;
 use crate::{migrations, schema};
+use helve_ledger::chain::Position;
 
 /// Why nothing is done with a journal until a person accepts it.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]

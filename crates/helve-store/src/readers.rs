@@ -8,8 +8,8 @@ use rusqlite::Connection;
 
 use crate::audit::open_to_read;
 use crate::error::StoreError;
-use crate::queue::{self, Queue};
 use crate::schema;
+use crate::writer::Queue;
 
 /// Most connections that are kept while nobody reads.
 const IDLE_MAX: usize = 4;
@@ -55,7 +55,7 @@ impl Readers {
 impl Inner {
     fn read<T>(&self, read: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, StoreError> {
         let sqlite = |source| StoreError::sqlite(&self.path, source);
-        if self.queue.quarantine().is_some() && !self.path.exists() {
+        if self.queue.is_quarantined() && !self.path.exists() {
             // Nobody makes a file in quarantine, and there is nothing in one that is gone.
             return schema::nothing().and_then(|db| at_once(&db, read)).map_err(sqlite);
         }
@@ -74,7 +74,7 @@ impl Inner {
     fn take(&self) -> Result<Reader, StoreError> {
         let identity = schema::identity(&self.path);
         match &mut *self.idle.lock().unwrap_or_else(PoisonError::into_inner) {
-            None => return Err(queue::closed().into()),
+            None => return Err(helve_ledger::queue::closed().into()),
             Some(idle) => {
                 idle.retain(|reader| reader.identity == identity);
                 if let Some(reader) = idle.pop() {

@@ -9,7 +9,6 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, OpenFlags, OptionalExtension, Row, TransactionBehavior};
 
 use crate::approvals::table as approvals;
-use crate::chain::Position;
 use crate::error::StoreError;
 use crate::identity::table as identity;
 use crate::memory::{effects, values};
@@ -17,6 +16,7 @@ use crate::prune;
 use crate::runs::table as runs;
 use crate::sessions::table as sessions;
 use crate::vouch;
+use helve_ledger::chain::Position;
 
 /// The format that this version writes. See `migrations/` for the earlier ones.
 pub(crate) const VERSION: i64 = 3;

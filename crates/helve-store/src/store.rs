@@ -7,7 +7,8 @@ use std::thread::JoinHandle;
 
 use helve_core::CallId;
 use helve_core::memory::MemoryLimits;
-use helve_core::ports::{Clock, SystemClock};
+use helve_core::ports::{Clock, JournalError, SystemClock};
+use helve_ledger::queue::{self, Health};
 use jiff::Timestamp;
 
 use crate::anchor::Anchor;
@@ -17,11 +18,10 @@ use crate::error::StoreError;
 use crate::memory::Settings;
 use crate::owners::{self, Owner, Peers};
 use crate::quarantine::{self, Quarantine, Standing};
-use crate::queue::{self, Health, Job, Queue};
 use crate::readers::Readers;
 use crate::reserve::Reserve;
 use crate::schema;
-use crate::writer::{Backlog, Ledger, Writer};
+use crate::writer::{Job, Ledger, Own, Queue, Trouble, Writer};
 
 /// How to open a [`Store`].
 #[derive(Clone)]
@@ -71,6 +71,7 @@ impl Default for StoreOptions {
 pub struct Store {
     path: PathBuf,
     pub(crate) queue: Arc<Queue>,
+    trouble: Trouble,
     pub(crate) readers: Readers,
     pub(crate) peers: Arc<Peers>,
     pub(crate) memory: Settings,
@@ -107,7 +108,8 @@ impl Store {
             // A full disk must not keep anybody from reading.
             if error.may_lack_space() && reserve.give_up().is_ok() { open_parts() } else { Err(error) }
         })?;
-        let queue = Arc::new(Queue::new(options.queue_entries_max.max(1)));
+        let queue = Arc::new(Queue::new(options.queue_entries_max));
+        let trouble = Trouble::default();
         let page_limit = Arc::new(AtomicU32::new(pages_max));
         let mut writer = Writer {
             queue: Arc::clone(&queue),
@@ -116,32 +118,27 @@ impl Store {
             ledger,
             reserve,
             page_limit: Arc::clone(&page_limit),
-            backlog: Backlog::default(),
+            trouble: Arc::clone(&trouble),
+            blocked_since: None,
         };
-        match standing {
+        let health = match standing {
             Standing::Wrong(why) => {
                 tracing::error!(path = %path.display(), "{why}");
-                writer.set_health(Health::Quarantined(Arc::from(why)));
+                writer.quarantine(why)
             }
             standing => {
-                if let Err(error) = writer.hold_reserve() {
-                    tracing::error!(
-                        error = error.chain(),
-                        "calls are refused until the journal can be written"
-                    );
-                    writer.spare_for_reports(&error);
-                }
+                let held = writer.hold_reserve();
                 writer.begin(&standing);
+                held.map_or_else(|error| spared(&mut writer, &error), |()| Health::Working)
             }
-        }
-        let thread = std::thread::Builder::new()
-            .name("helve-journal".to_owned())
-            .spawn(move || writer.run())
+        };
+        let thread = helve_ledger::writer::spawn(&queue, writer, health)
             .map_err(|error| StoreError::io("start the writer of", path, error))?;
         Ok(Self {
             path: path.to_owned(),
             readers: Readers::new(path, &queue),
             queue,
+            trouble,
             peers,
             memory,
             checked: tokio::sync::Mutex::new(None),
@@ -163,7 +160,10 @@ impl Store {
     /// Why nothing is written to this journal, and so no call runs, until a person has looked at it. Reading
     /// works. Ends by itself once the files are put back, or [`accept`](Self::accept)ed.
     pub fn quarantine(&self) -> Option<Arc<Quarantine>> {
-        self.queue.quarantine()
+        if !self.queue.is_quarantined() {
+            return None;
+        }
+        self.trouble.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
     /// Erases what was said in a call: arguments, results, errors, and the answer kept for its
@@ -171,7 +171,7 @@ impl Store {
     ///
     /// The rest of the record stays, the chain still holds, and it says when this was done.
     pub async fn erase(&self, call_id: CallId, at: Timestamp) -> Result<usize, StoreError> {
-        Ok(self.ask(|reply| Job::Erase { call_id, at, reply }).await?)
+        Ok(self.queue.ask(|reply| Job::Erase { call_id, at, reply }).await?)
     }
 
     /// Tells the journal which key signs for it, unless it knows one: from then on another one is noticed.
@@ -179,7 +179,7 @@ impl Store {
         // Most journals know it, and a note that changes nothing would cost a write. Nothing is written to one in
         // quarantine.
         if self.quarantine().is_none() && !matches!(key_file::told_at(&self.path), Ok(Some(_))) {
-            self.queue.push(Job::Keyed(key.to_string()));
+            self.queue.push(Job::Own(Own::Keyed(key.to_string())));
         }
     }
 
@@ -220,6 +220,13 @@ impl Drop for Store {
             tracing::error!(error = error.chain(), "the journal was not closed cleanly");
         }
     }
+}
+
+/// What can be written without the reserve: it is given up for the ends of calls.
+fn spared(writer: &mut Writer, error: &StoreError) -> Health {
+    tracing::error!(error = error.chain(), "calls are refused until the journal can be written");
+    writer.give_up_reserve();
+    Health::ReportsOnly(JournalError::new(error.chain()))
 }
 
 /// What stands at a path.

@@ -1,21 +1,11 @@
-//! Entries that vouch for rows.
-//!
-//! Rows that decide change and are removed, so they are no part of the chain. But whoever writes one appends, in
-//! the same transaction, an entry that names it and carries a digest of it; the last entry that names a row tells
-//! how it must be. So the row is compared when it is used, and by `verify`.
-//!
-//! What may be erased, and could be guessed from its digest, is hashed with a salt that stands in the row and goes
-//! with it.
+//! Which entries vouch for which rows: see [`helve_ledger::vouch`].
 
 use std::collections::HashMap;
 
-use helve_core::json::hex;
+use helve_ledger::chain::Salt;
+pub(crate) use helve_ledger::vouch::{Told, Voucher, digest, tells};
 use jiff::Timestamp;
 use rusqlite::{Connection, OptionalExtension};
-use serde::Serialize;
-use sha2::{Digest, Sha256};
-
-use crate::chain::Salt;
 
 /// Leads from a row to the entries that name it. Only steps and vouchers are looked into, so that calls do not pay
 /// for it.
@@ -23,46 +13,6 @@ pub(crate) const TABLES: &str = "
 CREATE INDEX IF NOT EXISTS entries_by_row ON entries (head ->> 'row')
     WHERE kind IN (6, 8) AND head ->> 'row' IS NOT NULL;
 ";
-
-/// What an entry tells of a row.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub(crate) struct Voucher {
-    /// Its table and its key there.
-    pub(crate) row: String,
-    /// Its digest. Absent: it was removed.
-    #[serde(rename = "row_seal", skip_serializing_if = "Option::is_none")]
-    pub(crate) seal: Option<String>,
-    /// From when on it may be gone without an entry that tells of it.
-    #[serde(rename = "row_until_us", skip_serializing_if = "Option::is_none")]
-    pub(crate) until_us: Option<i64>,
-}
-
-impl Voucher {
-    /// Whether the row must be there at a time.
-    pub(crate) fn is_due(&self, now_us: i64) -> bool {
-        self.seal.is_some() && self.until_us.is_none_or(|until| until > now_us)
-    }
-}
-
-/// The last that was told of a row.
-#[derive(Debug, Clone)]
-pub(crate) struct Told {
-    pub(crate) seq: i64,
-    seal: Option<String>,
-    until_us: Option<i64>,
-}
-
-impl Told {
-    /// Whether the row must be there at a time.
-    pub(crate) fn is_due(&self, now_us: i64) -> bool {
-        self.seal.is_some() && self.until_us.is_none_or(|until| until > now_us)
-    }
-}
-
-/// Whether the last entry about a row tells that it has this digest.
-pub(crate) fn tells(told: Option<&Told>, seal: &str) -> bool {
-    told.is_some_and(|told| told.seal.as_deref() == Some(seal))
-}
 
 const LAST: &str = "
     SELECT seq, head ->> 'row_seal', head ->> 'row_until_us' FROM entries
@@ -134,27 +84,9 @@ impl Register {
     }
 }
 
-/// The digest of a row's columns. Their lengths make every column's end unambiguous.
-pub(crate) fn digest(table: &str, salt: &[u8], columns: &[Option<&[u8]>]) -> String {
-    let mut digest = Sha256::new_with_prefix(b"helve row v1\0");
-    for column in [Some(table.as_bytes()), Some(salt)].iter().chain(columns) {
-        match column {
-            Some(bytes) => {
-                digest.update([1]);
-                digest.update((bytes.len() as u64).to_le_bytes());
-                digest.update(bytes);
-            }
-            None => digest.update([0]),
-        }
-    }
-    hex(&digest.finalize())
-}
-
 /// A salt for one row.
 pub(crate) fn salt() -> rusqlite::Result<Salt> {
-    let mut salt = Salt::default();
-    getrandom::fill(&mut salt).map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
-    Ok(salt)
+    helve_ledger::vouch::salt().map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))
 }
 
 #[cfg(test)]
@@ -168,21 +100,5 @@ mod tests {
         let plan = format!("EXPLAIN QUERY PLAN {LAST}");
         let plan: String = db.query_one(&plan, ["memory/1"], |row| row.get("detail")).unwrap();
         assert!(plan.contains("USING INDEX entries_by_row (<expr>=?)"), "{plan}");
-    }
-
-    #[test]
-    fn a_digest_changes_with_every_column_and_with_where_columns_end() {
-        let digest = |columns: &[Option<&[u8]>]| digest("t", b"salt", columns);
-        let all = [
-            digest(&[Some(b"ab"), Some(b"c")]),
-            digest(&[Some(b"a"), Some(b"bc")]),
-            digest(&[Some(b"abc"), None]),
-            digest(&[None, Some(b"abc")]),
-            digest(&[Some(b""), Some(b"abc")]),
-            super::digest("t", b"tlas", &[Some(b"ab"), Some(b"c")]),
-            super::digest("u", b"salt", &[Some(b"ab"), Some(b"c")]),
-        ];
-        let different: std::collections::HashSet<_> = all.iter().collect();
-        assert_eq!(different.len(), all.len());
     }
 }

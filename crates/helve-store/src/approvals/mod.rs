@@ -9,13 +9,12 @@ use helve_core::ports::{Approvals, JournalError};
 use helve_core::{ApprovalId, BoxFuture, RuleId};
 use jiff::Timestamp;
 
-use crate::queue::{Job, Reply};
-use crate::request::Request;
 use crate::store::Store;
+use helve_ledger::request::Request;
 
 impl Approvals for Store {
     fn ask(&self, ask: Box<Ask>) -> BoxFuture<'_, Result<Asked, JournalError>> {
-        Box::pin(self.ask_about(move |reply| Request::Question { ask, reply }))
+        Box::pin(self.queue.request(move |reply| Request::Question { ask, reply }))
     }
 
     fn approval(&self, id: ApprovalId) -> BoxFuture<'_, Result<Option<Approval>, JournalError>> {
@@ -27,7 +26,7 @@ impl Approvals for Store {
     }
 
     fn decide(&self, id: ApprovalId, verdict: Box<Verdict>) -> BoxFuture<'_, Result<Decided, JournalError>> {
-        Box::pin(self.ask_about(move |reply| Request::Decide { id, verdict, reply }))
+        Box::pin(self.queue.request(move |reply| Request::Decide { id, verdict, reply }))
     }
 
     fn approvals_changed(
@@ -52,7 +51,7 @@ impl Approvals for Store {
             if !self.readers.read(move |db| table::is_due(db, now, forget_before)).await? {
                 return Ok(0);
             }
-            self.ask_about(move |reply| Request::Sweep { now, forget_before, limit, reply }).await
+            self.queue.request(move |reply| Request::Sweep { now, forget_before, limit, reply }).await
         })
     }
 
@@ -66,12 +65,6 @@ impl Approvals for Store {
         by: String,
         at: Timestamp,
     ) -> BoxFuture<'_, Result<Option<Rule>, JournalError>> {
-        Box::pin(self.ask_about(move |reply| Request::Revoke { id, by, at, reply }))
-    }
-}
-
-impl Store {
-    async fn ask_about<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, JournalError> {
-        Store::ask(self, |reply| Job::Ask(Box::new(request(reply)))).await
+        Box::pin(self.queue.request(move |reply| Request::Revoke { id, by, at, reply }))
     }
 }

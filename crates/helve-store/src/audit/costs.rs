@@ -7,8 +7,8 @@ use rusqlite::{Connection, params};
 use super::Audit;
 use super::record::StoredHead;
 use super::rows::{COLUMNS, Damage, StoredEntry};
-use crate::chain::Kind;
 use crate::error::StoreError;
+use helve_ledger::chain::Kind;
 
 /// Stands in the head of an end that cost something.
 pub(crate) const COST_MARK: &str = "\"cost\":{";

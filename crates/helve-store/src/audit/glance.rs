@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::query::AuditQuery;
 use super::rows::StoredEntry;
-use crate::chain::Kind;
+use helve_ledger::chain::Kind;
 
 /// What searches look at.
 #[derive(Deserialize)]

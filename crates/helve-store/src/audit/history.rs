@@ -9,10 +9,10 @@ use serde_json::value::RawValue;
 use super::Audit;
 use super::record::{StepHead, StoredHead};
 use super::rows::{COLUMNS, Damage, HEADS, StoredEntry};
-use crate::chain::Kind;
 use crate::error::StoreError;
 use crate::runs::table as runs;
 use crate::schema;
+use helve_ledger::chain::Kind;
 
 impl Audit {
     /// The runs that are open, oldest first, whoever is at them.

@@ -33,10 +33,10 @@ pub(crate) use self::stretch::{Stretch, check as check_stretch};
 pub(crate) use self::verify::CALLS;
 pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};
-use crate::chain::Position;
 use crate::error::StoreError;
 use crate::identity::table as identity;
 use crate::{migrations, schema};
+use helve_ledger::chain::Position;
 
 /// Reads a journal.
 #[derive(Debug, Clone)]

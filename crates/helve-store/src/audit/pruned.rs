@@ -6,8 +6,8 @@ use rusqlite::Connection;
 
 use super::checkpoint::SigningKey;
 use super::verify::Problem;
-use crate::chain::{Kind, Position};
 use crate::prune::{self, Cut, PrunedUpTo, Range};
+use helve_ledger::chain::{Kind, Position};
 
 /// What is gone from a journal by its own word.
 #[derive(Default)]

@@ -11,7 +11,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::rows::{Damage, StoredEntry};
-use crate::chain::Kind;
+use helve_ledger::chain::Kind;
 
 /// What is known of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]

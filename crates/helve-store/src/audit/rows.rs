@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Audit;
-use crate::chain::Kind;
 use crate::error::StoreError;
+use helve_ledger::chain::Kind;
 
 /// The columns that [`StoredEntry::read`] expects.
 pub(super) const COLUMNS: &str = "seq, kind, call_id, hash, head, payload, length(commitment) > 0";

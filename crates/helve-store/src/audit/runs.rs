@@ -12,8 +12,8 @@ use serde::Deserialize;
 
 use super::query::ID_END;
 use super::{Audit, step_kind};
-use crate::chain::Kind;
 use crate::error::StoreError;
+use helve_ledger::chain::Kind;
 
 impl Audit {
     /// Runs that are older than `before`, newest first.

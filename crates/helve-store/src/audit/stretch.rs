@@ -7,8 +7,8 @@
 use helve_core::CallId;
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use crate::chain::{Kind, Link, Position, commit_to};
 use crate::schema;
+use helve_ledger::chain::{Kind, Link, Position, commit_to};
 
 /// Entries that fit the chain, from one on up to a place in it.
 #[derive(Debug, Clone, Copy)]

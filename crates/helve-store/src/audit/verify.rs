@@ -9,7 +9,6 @@ use super::pruned::{self, Gone};
 use super::{Audit, Opened, key_file};
 use crate::anchor::{self, Reading};
 use crate::approvals::table as approvals;
-use crate::chain::{Kind, Link, Position, commit_to};
 use crate::error::StoreError;
 use crate::identity::verify as identity;
 use crate::keys::{self, Disagreement, KeyError};
@@ -19,6 +18,7 @@ use crate::prune::PrunedUpTo;
 use crate::runs::table as runs;
 use crate::schema;
 use crate::sessions::verify as sessions;
+use helve_ledger::chain::{Kind, Link, Position, commit_to};
 
 /// How often `progress` is told, in entries.
 const PROGRESS_EVERY: i64 = 1_000;

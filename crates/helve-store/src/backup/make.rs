@@ -18,11 +18,11 @@ use super::manifest::{FILES, FORMAT, FileMark, HEAD, KEY, LEDGER, MANIFEST, Mani
 use super::{Backup, BackupError, Progress, Stage, copy, digest, sync_folder, with_ending};
 use crate::anchor::Anchor;
 use crate::audit::{Audit, Head, SigningKey, open_to_read};
-use crate::chain::Position;
 use crate::error::StoreError;
 use crate::owners::create_folder;
 use crate::quarantine::Quarantine;
 use crate::schema;
+use helve_ledger::chain::Position;
 
 /// Pages that are copied between two looks at how far it is.
 const PAGES_AT_ONCE: i32 = 256;

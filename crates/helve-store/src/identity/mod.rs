@@ -8,23 +8,10 @@ use std::sync::Arc;
 use helve_core::identity::Key;
 use helve_core::ports::{JournalError, Keys};
 use helve_core::{BoxFuture, Caller, KeyId};
+use helve_ledger::request::{KeyChange, Request};
 use jiff::Timestamp;
 
-use crate::queue::{Job, Reply};
-use crate::request::Request;
 use crate::store::Store;
-
-/// A change of keys, on its way to the writer.
-pub(crate) enum KeyChange {
-    /// Keep a new one.
-    Create { key: Box<Key>, by: Arc<Caller> },
-    /// Take one back.
-    Revoke { id: KeyId, by: Arc<Caller>, at: Timestamp },
-    /// Use up a sign-in code.
-    Redeem { id: KeyId, at: Timestamp },
-    /// Note when some were last used.
-    Touch { used: Vec<(KeyId, Timestamp)> },
-}
 
 impl Keys for Store {
     fn create_key(&self, key: Box<Key>, by: Arc<Caller>) -> BoxFuture<'_, Result<(), JournalError>> {
@@ -63,7 +50,6 @@ impl Keys for Store {
 
 impl Store {
     async fn change_keys(&self, change: KeyChange) -> Result<Option<Key>, JournalError> {
-        let request = |reply: Reply<Option<Key>>| Request::Keys { change, reply };
-        Store::ask(self, |reply| Job::Ask(Box::new(request(reply)))).await
+        self.queue.request(|reply| Request::Keys { change, reply }).await
     }
 }

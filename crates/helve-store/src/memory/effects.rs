@@ -17,7 +17,7 @@ use super::ValueError;
 use super::values::{self, Put};
 use crate::keys::Disagreement;
 use crate::vouch;
-use crate::writer::Seals;
+use helve_ledger::entry::Seals;
 
 pub(crate) const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS effects (

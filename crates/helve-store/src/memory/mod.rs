@@ -13,9 +13,8 @@ use helve_core::ports::{Clock, EffectId, JournalError, Memory};
 use helve_core::run::Step;
 use jiff::Timestamp;
 
-use crate::queue::{Job, Reply};
-use crate::request::Request;
 use crate::store::Store;
+use helve_ledger::request::Request;
 
 /// What memory goes by.
 #[derive(Clone)]
@@ -97,7 +96,7 @@ impl Memory for Store {
     ) -> BoxFuture<'_, Result<Changed, MemoryError>> {
         Box::pin(async move {
             self.check_place(&place)?;
-            self.request(|reply| Request::Change { place, change, reply }).await
+            self.queue.request(|reply| Request::Change { place, change, reply }).await?
         })
     }
 
@@ -110,12 +109,12 @@ impl Memory for Store {
     ) -> BoxFuture<'_, Result<(), MemoryError>> {
         Box::pin(async move {
             self.check_place(&place)?;
-            self.request(|reply| Request::Apply { effect, place, change, step, reply }).await
+            self.queue.request(|reply| Request::Apply { effect, place, change, step, reply }).await?
         })
     }
 
     fn undo(&self, effect: EffectId, step: Box<Step>) -> BoxFuture<'_, Result<(), MemoryError>> {
-        Box::pin(self.request(move |reply| Request::Undo { effect, step, reply }))
+        Box::pin(async move { self.queue.request(|reply| Request::Undo { effect, step, reply }).await? })
     }
 }
 
@@ -123,13 +122,6 @@ impl Store {
     fn check_place(&self, place: &MemoryPlace) -> Result<(), MemoryError> {
         check_scope(place.scope)?;
         self.memory.limits.check_key(&place.key)
-    }
-
-    async fn request<T>(
-        &self,
-        request: impl FnOnce(Reply<Result<T, MemoryError>>) -> Request,
-    ) -> Result<T, MemoryError> {
-        self.ask(|reply| Job::Ask(Box::new(request(reply)))).await?
     }
 }
 

@@ -8,9 +8,9 @@ use rusqlite::Connection;
 
 use crate::anchor::{Anchor, Reading};
 use crate::audit::open_to_read;
-use crate::chain::Position;
 use crate::error::StoreError;
 use crate::schema;
+use helve_ledger::chain::Position;
 
 /// Most copies of one format that are kept apart.
 const COPIES_MAX: usize = 100;

@@ -33,11 +33,11 @@ use serde::{Deserialize, Serialize};
 use self::tail::Tail;
 use crate::anchor::Reading;
 use crate::audit::{Head, open_to_read};
-use crate::chain::{Kind, Position};
 use crate::error::StoreError;
 use crate::owners;
 use crate::quarantine::{self, Quarantine, Standing};
 use crate::schema::{self, VERSION};
+use helve_ledger::chain::{Kind, Position};
 
 /// How long to wait for a process of an earlier version that is just writing.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(30);

@@ -4,8 +4,8 @@ use helve_core::CallId;
 use rusqlite::{Connection, params};
 use serde::Serialize;
 
-use crate::chain::{Kind, Link, Position};
 use crate::schema;
+use helve_ledger::chain::{Kind, Link, Position};
 
 /// The end of the chain.
 pub(super) struct Tail<'a> {

@@ -9,13 +9,13 @@ use serde::Serialize;
 
 use super::tail::Tail;
 use crate::approvals::{seal, unsealed};
-use crate::chain::Kind;
 use crate::identity::verify as identity;
 use crate::memory::effects::{self, Kept};
 use crate::memory::values;
 use crate::runs::table as runs;
 use crate::sessions::table as sessions;
 use crate::vouch::Voucher;
+use helve_ledger::chain::Kind;
 
 /// The head of an entry that vouches for a row.
 #[derive(Default, Serialize)]

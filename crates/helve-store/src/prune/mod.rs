@@ -27,9 +27,8 @@ pub(crate) use self::plan::open_from;
 use crate::anchor::Anchor;
 use crate::audit::{Audit, Problem, SigningKey};
 use crate::error::StoreError;
-use crate::queue::Job;
-use crate::request::Request;
 use crate::store::Store;
+use crate::writer::{Job, Own};
 
 /// Entries that go in one transaction.
 pub(crate) const STEP_ENTRIES: i64 = 2_000;
@@ -187,13 +186,13 @@ impl Store {
     ) -> Result<PruneReport, PruneError> {
         let (audit, asked) = (self.audit(), retention.clone());
         let planned = tokio::task::spawn_blocking(move || plan_checked(&audit, &asked));
-        let plan = planned.await.map_err(|_| StoreError::from(crate::queue::closed()))??;
+        let plan = planned.await.map_err(|_| StoreError::from(helve_ledger::queue::closed()))??;
         let mut report = PruneReport::default();
         self.erase_reads(retention, &plan, at, &mut report).await?;
         while report.cut.as_ref().map_or(plan.first - 1, |cut| cut.last) < plan.last {
             let step = PruneStep { through: plan.last, at, by: retention.by.clone(), key: Arc::clone(key) };
-            let ask = |reply| Job::Ask(Box::new(Request::Prune { step: Box::new(step), reply }));
-            let Some(cut) = self.ask(ask).await.map_err(StoreError::from)? else { break };
+            let ask = |reply| Job::Own(Own::Prune { step: Box::new(step), reply });
+            let Some(cut) = self.queue.ask(ask).await.map_err(StoreError::from)? else { break };
             report.entries += cut.last - cut.first + 1;
             report.cut = Some(cut);
             progress(report.entries);
@@ -213,8 +212,8 @@ impl Store {
         while first <= plan.reads_last {
             let last = plan.reads_last.min(first + STEP_ENTRIES - 1);
             let step = EraseStep { first, last, at, by: retention.by.clone() };
-            let ask = |reply| Job::Ask(Box::new(Request::EraseReads { step: Box::new(step), reply }));
-            report.erased += self.ask(ask).await?;
+            let ask = |reply| Job::Own(Own::EraseReads { step: Box::new(step), reply });
+            report.erased += self.queue.ask(ask).await?;
             first = last + 1;
         }
         Ok(())

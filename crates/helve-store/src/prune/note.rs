@@ -10,7 +10,7 @@ use rusqlite::{Connection, OptionalExtension};
 use serde::{Deserialize, Serialize};
 
 use crate::audit::{Checkpoint, Head, SigningKey, VerifyingKey};
-use crate::chain::{HASH_BYTES, Hash, Kind, Position};
+use helve_ledger::chain::{HASH_BYTES, Hash, Kind, Position};
 
 /// Where the number of the last cut's entry is kept. It only leads there: what counts is the entry.
 const LAST_CUT: &str = "last_cut";

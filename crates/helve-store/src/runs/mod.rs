@@ -13,9 +13,8 @@ use rusqlite::Connection;
 
 use crate::audit::{Damage, Said, check_stretch, read_history};
 use crate::error::StoreError;
-use crate::queue::Job;
-use crate::request::Request;
 use crate::store::Store;
+use helve_ledger::request::Request;
 
 impl Runs for Store {
     fn open_runs(
@@ -30,7 +29,7 @@ impl Runs for Store {
     fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>> {
         Box::pin(async move {
             self.check_run(run).await?;
-            self.ask(move |reply| Job::Ask(Box::new(Request::Adopt { run, reply }))).await
+            self.queue.request(|reply| Request::Adopt { run, reply }).await
         })
     }
 
@@ -60,7 +59,7 @@ impl Runs for Store {
     fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>> {
         let kind = StepKind::CancelRequested;
         let step = Box::new(Step { at: self.memory.clock.now(), call_id: run, run, kind, payload: None });
-        Box::pin(self.ask(move |reply| Job::Ask(Box::new(Request::Cancel { step, reply }))))
+        Box::pin(self.queue.request(move |reply| Request::Cancel { step, reply }))
     }
 
     fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>> {

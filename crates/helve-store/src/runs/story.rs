@@ -8,7 +8,7 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::table::State;
 use crate::audit::step_kind;
-use crate::chain::Kind;
+use helve_ledger::chain::Kind;
 
 /// A run as its entries tell it.
 #[derive(Debug, PartialEq, Eq)]

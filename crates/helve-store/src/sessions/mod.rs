@@ -8,9 +8,8 @@ use helve_core::ports::{JournalError, Sessions};
 use helve_core::session::{SessionChange, SessionKey, SessionState};
 use jiff::Timestamp;
 
-use crate::queue::Job;
-use crate::request::Request;
 use crate::store::Store;
+use helve_ledger::request::Request;
 
 impl Sessions for Store {
     fn session(&self, key: SessionKey) -> BoxFuture<'_, Result<Option<SessionState>, JournalError>> {
@@ -33,8 +32,7 @@ impl Sessions for Store {
         now: Timestamp,
         forget_before: Timestamp,
     ) -> BoxFuture<'_, Result<SessionState, JournalError>> {
-        Box::pin(Store::ask(self, move |reply| {
-            Job::Ask(Box::new(Request::ChangeSession { key, change, now, forget_before, reply }))
-        }))
+        let request = move |reply| Request::ChangeSession { key, change, now, forget_before, reply };
+        Box::pin(self.queue.request(request))
     }
 }

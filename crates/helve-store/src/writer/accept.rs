@@ -8,14 +8,14 @@ use helve_core::record::Entry;
 use helve_core::run::{Step, StepKind, WaitingFor};
 use jiff::Timestamp;
 
-use super::encode::Note;
 use super::ledger::Group;
 use crate::approvals::table as approvals;
 use crate::audit::SigningKey;
-use crate::chain::Kind;
 use crate::prune::{self, Cut, PrunedHead};
 use crate::runs::table as runs;
 use crate::schema;
+use helve_ledger::chain::Kind;
+use helve_ledger::entry::Note;
 
 /// Who withdraws questions, and signs, when a journal is accepted.
 const BY: &str = "helve audit accept";
@@ -51,7 +51,7 @@ impl Group<'_> {
         for run in runs::left(self.tx, self.owner)? {
             // Nobody is at it; its row may say anybody.
             runs::take(self.tx, self.owner, &run.to_string())?;
-            self.note(Kind::Adopted, Some(run), &Note::of_owner(self.owner))?;
+            self.note(Kind::Adopted, Some(run), &Note::of_owner(self.owner.id()))?;
             let kind = StepKind::Waiting { reason: WaitingFor::Decision, approval_id: None };
             let step = Step { at, call_id: run, run, kind, payload: None };
             if let Err(error) = self.record(&Entry::Step(Box::new(step)))? {

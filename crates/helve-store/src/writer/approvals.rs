@@ -9,10 +9,10 @@ use helve_core::run::Step;
 use helve_core::{ApprovalId, RuleId};
 use jiff::Timestamp;
 
-use super::encode::{Note, Seals};
 use super::ledger::Group;
 use crate::approvals::{seal, table};
-use crate::chain::Kind;
+use helve_ledger::chain::Kind;
+use helve_ledger::entry::{Note, Seals};
 
 /// What became of a request, or why it is refused.
 type Served<T> = rusqlite::Result<Result<T, JournalError>>;

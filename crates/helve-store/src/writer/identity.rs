@@ -4,9 +4,10 @@ use std::sync::Arc;
 
 use helve_core::identity::{Key, Purpose};
 use helve_core::ports::{JournalError, too_many_keys};
+use helve_ledger::request::KeyChange;
 
 use super::ledger::Group;
-use crate::identity::{KeyChange, table};
+use crate::identity::table;
 
 /// What became of a request, or why it is refused.
 type Served<T> = rusqlite::Result<Result<T, JournalError>>;

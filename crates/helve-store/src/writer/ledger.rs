@@ -10,23 +10,22 @@ use helve_core::run::StepKind;
 use jiff::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::encode::{Fence, Note, Seals};
 use super::log::Log;
+use super::own::{Answer, Own};
 use super::prune;
 use super::rows::Rows;
-use super::unwritable;
+use super::{Job, Verdict};
 use crate::approvals::table as approvals;
 use crate::audit::key_file;
-use crate::chain::{Kind, Position, Salt};
 use crate::error::StoreError;
 use crate::keys::{self, Found, KeyError};
 use crate::memory::{Settings, effects};
 use crate::owners::Owner;
-use crate::queue::Job;
-use crate::request::Response;
 use crate::runs::table::{self as runs, Closing};
 use crate::schema;
 use crate::vouch::Voucher;
+use helve_ledger::chain::{Kind, Position, Salt};
+use helve_ledger::entry::{Fence, Note, Seals, unwritable};
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
@@ -47,21 +46,6 @@ pub(crate) struct Ledger {
     position: Position,
     rows: Rows,
     salts: Vec<Salt>,
-}
-
-/// What became of a job, once its group is on disk.
-pub(super) enum Verdict {
-    Done,
-    Refused(JournalError),
-    Found(Found),
-    Erased(usize),
-    Answered(Response),
-}
-
-impl From<Result<(), JournalError>> for Verdict {
-    fn from(result: Result<(), JournalError>) -> Self {
-        result.map_or_else(Self::Refused, |()| Self::Done)
-    }
 }
 
 /// What became of a group.
@@ -366,11 +350,20 @@ impl Group<'_> {
                 Ok(Verdict::Done)
             }
             Job::Ask(request) => self.serve(request),
-            Job::Accept => self.accept().map(Verdict::from),
-            Job::Keyed(key) => self.tell_key(key).map(|()| Verdict::Done),
+            Job::Own(own) => self.apply_own(own),
             Job::Erase { call_id, at, .. } => self.erase(*call_id, *at),
             Job::Flush(_) => Ok(Verdict::Done),
         }
+    }
+
+    fn apply_own(&mut self, own: &Own) -> rusqlite::Result<Verdict> {
+        let answer = match own {
+            Own::Accept => self.accept()?.map(|()| Answer::Done),
+            Own::Keyed(key) => Ok(self.tell_key(key).map(|()| Answer::Done)?),
+            Own::Prune { step, .. } => self.prune(step)?.map(|cut| Answer::Pruned(cut.map(Box::new))),
+            Own::EraseReads { step, .. } => self.erase_reads(step)?.map(Answer::ReadsErased),
+        };
+        Ok(answer.map_or_else(Verdict::Refused, Verdict::Own))
     }
 
     /// Writes an entry, and what it means for its run.

@@ -9,17 +9,17 @@ use jiff::Timestamp;
 use rusqlite::{OptionalExtension, params};
 use serde::Serialize;
 
-use super::encode::Note;
 use super::ledger::Group;
 use crate::approvals::{seal, table as approvals};
 use crate::audit::key_file;
-use crate::chain::{Kind, Position};
 use crate::identity::table as identity;
 use crate::memory::{effects, values};
 use crate::prune::{self, Cut, EraseStep, PruneStep, PrunedHead, Range, STEP_ENTRIES};
 use crate::schema;
 use crate::sessions::table as sessions;
 use crate::vouch::{self, Voucher};
+use helve_ledger::chain::{Kind, Position};
+use helve_ledger::entry::Note;
 
 /// The head of an entry that vouches for a rule whose first entries go.
 #[derive(Serialize)]

@@ -3,8 +3,8 @@
 use rusqlite::types::ToSqlOutput;
 use rusqlite::{CachedStatement, Connection, ToSql};
 
-use super::encode::RowText;
-use crate::chain::{Hash, Kind, Link, Position, Salt, commit_to};
+use helve_ledger::chain::{Hash, Kind, Link, Position, Salt, commit_to};
+use helve_ledger::entry::RowText;
 
 /// Rows in one statement, which share the cost of starting it and of finding the table's end. What
 /// is bound for so many still fits the memory that SQLite sets aside for a connection.

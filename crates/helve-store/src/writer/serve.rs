@@ -7,17 +7,18 @@ use helve_core::ports::{Adoption, JournalError};
 use helve_core::run::Step;
 use helve_core::session::SessionChange;
 
-use super::encode::Note;
-use super::ledger::{Group, Verdict};
-use crate::chain::Kind;
+use super::Verdict;
+use super::ledger::Group;
 use crate::keys::{self, KeyError};
 use crate::memory::ValueError;
 use crate::memory::effects::{self, Applying};
 use crate::memory::values::{self, Put};
-use crate::request::{Request, Response};
 use crate::runs::story;
 use crate::runs::table::{self as runs, Asked};
 use crate::sessions::table as sessions;
+use helve_ledger::chain::Kind;
+use helve_ledger::entry::Note;
+use helve_ledger::request::{Request, Response};
 
 impl Group<'_> {
     pub(super) fn serve(&mut self, request: &Request) -> rusqlite::Result<Verdict> {
@@ -73,12 +74,6 @@ impl Group<'_> {
             Request::Revoke { id, by, at, .. } => {
                 return answered(self.revoke(*id, by, *at)?, |rule| Response::Revoked(rule.map(Box::new)));
             }
-            Request::Prune { step, .. } => {
-                return answered(self.prune(step)?, |cut| Response::Pruned(cut.map(Box::new)));
-            }
-            Request::EraseReads { step, .. } => {
-                return answered(self.erase_reads(step)?, Response::ReadsErased);
-            }
             Request::Keys { change, .. } => {
                 return answered(self.change_keys(change)?, |key| Response::Keys(key.map(Box::new)));
             }
@@ -97,7 +92,7 @@ impl Group<'_> {
         }
         let adoption = runs::adopt(self.tx, self.owner, &run.to_string())?;
         if adoption == Adoption::Adopted {
-            self.note(Kind::Adopted, Some(run), &Note::of_owner(self.owner))?;
+            self.note(Kind::Adopted, Some(run), &Note::of_owner(self.owner.id()))?;
             match keys::take_over(self.tx, self.owner, run) {
                 Ok(()) => {}
                 Err(KeyError::Sqlite(error)) => return Err(error),

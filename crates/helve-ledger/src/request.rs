@@ -2,20 +2,21 @@
 //!
 //! All of these announce something. Where one is refused it does not happen, and nothing is kept.
 
+use std::sync::Arc;
+
 use helve_core::approval::{Ask, Asked, Decided, Rule, Verdict};
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace};
 use helve_core::ports::{Adoption, EffectId, JournalError};
 use helve_core::run::Step;
 use helve_core::session::{SessionChange, SessionKey, SessionState};
-use helve_core::{ApprovalId, CallId, Key, RuleId};
+use helve_core::{ApprovalId, CallId, Caller, Key, KeyId, RuleId};
 use jiff::Timestamp;
 
-use crate::identity::KeyChange;
-use crate::prune::{Cut, EraseStep, PruneStep};
-use crate::queue::Reply;
+use crate::job::Reply;
 
-/// A change that somebody waits for.
-pub(crate) enum Request {
+/// A change that somebody waits for, who gets the answer by `reply`.
+#[expect(missing_docs, reason = "fields are what they are called")]
+pub enum Request {
     /// Take over an open run.
     Adopt { run: CallId, reply: Reply<Adoption> },
     /// Ask whoever is at an open run to stop, with the step that says so.
@@ -48,16 +49,45 @@ pub(crate) enum Request {
     },
     /// Take back what was allowed for a session.
     Revoke { id: RuleId, by: String, at: Timestamp, reply: Reply<Option<Rule>> },
-    /// Remove some of the oldest entries.
-    Prune { step: Box<PruneStep>, reply: Reply<Option<Cut>> },
-    /// Erase what was said in some calls that only read.
-    EraseReads { step: Box<EraseStep>, reply: Reply<i64> },
     /// Change an API key.
     Keys { change: KeyChange, reply: Reply<Option<Key>> },
 }
 
-/// What became of a request, once it is on disk.
-pub(crate) enum Response {
+/// A change of keys, on its way to the writer.
+pub enum KeyChange {
+    /// Keep a new one.
+    Create {
+        /// The key.
+        key: Box<Key>,
+        /// Who made it.
+        by: Arc<Caller>,
+    },
+    /// Take one back.
+    Revoke {
+        /// The key.
+        id: KeyId,
+        /// Who takes it back.
+        by: Arc<Caller>,
+        /// When.
+        at: Timestamp,
+    },
+    /// Use up a sign-in code.
+    Redeem {
+        /// The code.
+        id: KeyId,
+        /// When.
+        at: Timestamp,
+    },
+    /// Note when some were last used.
+    Touch {
+        /// Which, and when.
+        used: Vec<(KeyId, Timestamp)>,
+    },
+}
+
+/// What became of a request, once it is on disk: one for each kind of request.
+#[expect(missing_docs, reason = "each is named for its request")]
+pub enum Response {
     Adopted(Adoption),
     Cancelled(bool),
     Changed(Result<Changed, MemoryError>),
@@ -67,14 +97,12 @@ pub(crate) enum Response {
     Swept(usize),
     Session(Box<SessionState>),
     Revoked(Option<Box<Rule>>),
-    Pruned(Option<Box<Cut>>),
-    ReadsErased(i64),
     Keys(Option<Box<Key>>),
 }
 
 impl Request {
     /// Tells whoever waits what became of it.
-    pub(crate) fn answer(self, response: Response) {
+    pub fn answer(self, response: Response) {
         // Nobody may be waiting any more; that is no error.
         match (self, response) {
             (Self::Adopt { reply, .. }, Response::Adopted(adoption)) => drop(reply.send(Ok(adoption))),
@@ -90,8 +118,6 @@ impl Request {
             (Self::Revoke { reply, .. }, Response::Revoked(rule)) => {
                 drop(reply.send(Ok(rule.map(|rule| *rule))));
             }
-            (Self::Prune { reply, .. }, Response::Pruned(cut)) => drop(reply.send(Ok(cut.map(|cut| *cut)))),
-            (Self::EraseReads { reply, .. }, Response::ReadsErased(count)) => drop(reply.send(Ok(count))),
             (Self::Keys { reply, .. }, Response::Keys(key)) => drop(reply.send(Ok(key.map(|key| *key)))),
             (
                 Self::Adopt { .. }
@@ -104,8 +130,6 @@ impl Request {
                 | Self::Sweep { .. }
                 | Self::ChangeSession { .. }
                 | Self::Revoke { .. }
-                | Self::Prune { .. }
-                | Self::EraseReads { .. }
                 | Self::Keys { .. },
                 _,
             ) => unreachable!("each request has its response"),
@@ -113,7 +137,7 @@ impl Request {
     }
 
     /// Tells whoever waits that it failed.
-    pub(crate) fn refuse(self, error: &JournalError) {
+    pub fn refuse(self, error: &JournalError) {
         let error = error.clone();
         match self {
             Self::Adopt { reply, .. } => drop(reply.send(Err(error))),
@@ -125,8 +149,6 @@ impl Request {
             Self::Sweep { reply, .. } => drop(reply.send(Err(error))),
             Self::ChangeSession { reply, .. } => drop(reply.send(Err(error))),
             Self::Revoke { reply, .. } => drop(reply.send(Err(error))),
-            Self::Prune { reply, .. } => drop(reply.send(Err(error))),
-            Self::EraseReads { reply, .. } => drop(reply.send(Err(error))),
             Self::Keys { reply, .. } => drop(reply.send(Err(error))),
         }
     }

@@ -9,13 +9,10 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use helve_core::ports::{Begun, JournalError, KeyClaim, SharedHistogram};
-use helve_core::record::{Entry, Started};
-use helve_core::run::StepKind;
-use helve_core::{CallId, Status};
-use jiff::Timestamp;
+use helve_core::record::Started;
 use tokio::sync::oneshot;
 
-use crate::quarantine::Quarantine;
+use crate::job::{ClaimOutcome, Job, Own, Reply};
 use crate::request::Request;
 
 /// How long the writer lets records gather that nobody waits for: one fsync for a few calls costs the
@@ -27,132 +24,17 @@ const GATHER_MAX: usize = 256;
 /// How long the writer sleeps while there is nothing to do, before it looks whether others can still see it.
 const IDLE_MAX: Duration = Duration::from_secs(2);
 
+/// How soon to look again whether another process has finished with a key.
+const POLL_PAUSE: Duration = Duration::from_millis(25);
+/// The same for those who have waited for long: a look is a job of the one writer, and a person may take days.
+const POLL_PAUSE_MAX: Duration = Duration::from_millis(400);
+
 /// How many must have been answered together before the writer waits for them to come again.
 const COHORT_MIN: usize = 8;
 
-/// Where the writer's answer goes.
-pub(crate) type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
-
-/// One piece of work for the writer.
-pub(crate) enum Job {
-    /// Write, and tell nobody.
-    Append(Entry),
-    /// Write, and tell when it is on disk.
-    Commit(Entry, Reply<()>),
-    /// Write all of them or none, and tell when they are on disk.
-    CommitAll(Vec<Entry>, Option<Reply<()>>),
-    /// Claim an idempotency key and write the start of its call.
-    Begin { started: Box<Started>, claim: KeyClaim, reply: Reply<ClaimOutcome> },
-    /// Write the end of a call, and what to answer when its key comes again.
-    Finish { entry: Entry, claim: KeyClaim, status: Arc<Status>, reply: Option<Reply<()>> },
-    /// Give back the key of a call that was never run.
-    Release { scoped_key: [u8; 32], call_id: CallId },
-    /// Note in the chain that somebody took the journal as it is, and leave what was open in it to a person.
-    Accept,
-    /// Note in the chain which key signs for the journal, unless it tells that already.
-    Keyed(String),
-    /// Erase what was said in a call.
-    Erase { call_id: CallId, at: Timestamp, reply: Reply<usize> },
-    /// Change runs or memory.
-    Ask(Box<Request>),
-    /// Tell when everything before it is on disk.
-    Flush(Reply<()>),
-}
-
-impl Job {
-    /// Whether it tells of something that has happened already, and so must not be lost.
-    ///
-    /// The others only announce something, which does not happen when they are refused.
-    pub(crate) fn is_report(&self) -> bool {
-        match self {
-            Self::Append(_) | Self::Finish { .. } => true,
-            Self::Commit(entry, _) => is_report(entry),
-            Self::CommitAll(entries, _) => entries.iter().any(is_report),
-            Self::Begin { .. } | Self::Release { .. } | Self::Accept | Self::Keyed(_) => false,
-            Self::Erase { .. } | Self::Ask(_) | Self::Flush(_) => false,
-        }
-    }
-
-    /// Whether it asks for something new, for which the reserve is not meant.
-    pub(crate) fn is_request(&self) -> bool {
-        match self {
-            Self::Begin { .. } | Self::Erase { .. } | Self::Ask(_) => true,
-            Self::Commit(entry, _) => !is_report(entry),
-            Self::CommitAll(entries, _) => !entries.iter().all(is_report),
-            Self::Append(_) | Self::Finish { .. } => false,
-            Self::Release { .. } | Self::Accept | Self::Keyed(_) | Self::Flush(_) => false,
-        }
-    }
-
-    /// Whether somebody waits for it.
-    pub(crate) fn is_awaited(&self) -> bool {
-        !matches!(self, Self::Append(_) | Self::Keyed(_))
-    }
-
-    /// How many entries with a payload it may write.
-    pub(crate) fn entries(&self) -> usize {
-        match self {
-            Self::CommitAll(entries, _) => entries.len(),
-            Self::Append(_) | Self::Commit(..) | Self::Begin { .. } | Self::Finish { .. } | Self::Ask(_) => 1,
-            Self::Release { .. } | Self::Accept | Self::Keyed(_) => 0,
-            Self::Erase { .. } | Self::Flush(_) => 0,
-        }
-    }
-
-    /// Tells whoever waits that it failed. What remains to be written nonetheless is returned.
-    pub(crate) fn refuse(self, error: &JournalError) -> Option<Self> {
-        // Nobody may be waiting any more; that is no error.
-        match self {
-            Self::Append(_) | Self::Release { .. } | Self::Accept => Some(self),
-            // The next who opens the journal says it again.
-            Self::Keyed(_) => None,
-            Self::Commit(entry, reply) => {
-                let _ = reply.send(Err(error.clone()));
-                is_report(&entry).then_some(Self::Append(entry))
-            }
-            Self::CommitAll(mut entries, reply) => {
-                reply.map(|reply| reply.send(Err(error.clone())));
-                // What was announced does not happen; what has happened is kept.
-                entries.retain(is_report);
-                (!entries.is_empty()).then_some(Self::CommitAll(entries, None))
-            }
-            Self::Finish { entry, claim, status, reply } => {
-                reply.map(|reply| reply.send(Err(error.clone())));
-                Some(Self::Finish { entry, claim, status, reply: None })
-            }
-            Self::Begin { started, claim, reply } => {
-                let _ = reply.send(Err(error.clone()));
-                // A transaction that failed at its very end may still come back after a crash.
-                Some(Self::Release { scoped_key: claim.scoped_key, call_id: started.facts.call_id })
-            }
-            Self::Erase { reply, .. } => {
-                let _ = reply.send(Err(error.clone()));
-                None
-            }
-            Self::Ask(request) => {
-                request.refuse(error);
-                None
-            }
-            Self::Flush(reply) => {
-                let _ = reply.send(Err(error.clone()));
-                None
-            }
-        }
-    }
-}
-
-/// Whether an entry tells of something that has happened, and does not just announce it.
-fn is_report(entry: &Entry) -> bool {
-    match entry {
-        Entry::Started(_) => false,
-        Entry::Step(step) => step.kind != StepKind::UndoStarted,
-        Entry::Finished(_) => true,
-    }
-}
-
 /// What can be written.
 #[derive(Debug, Clone, Default)]
-pub(crate) enum Health {
+pub enum Health {
     /// Everything.
     #[default]
     Working,
@@ -160,8 +42,8 @@ pub(crate) enum Health {
     ReportsOnly(JournalError),
     /// Nothing.
     Broken(JournalError),
-    /// Nothing, and nothing is kept for later: the journal is not the one that its anchor knows.
-    Quarantined(Arc<Quarantine>),
+    /// Nothing, and nothing is kept for later, until a person has looked. Why, in words.
+    Quarantined(Arc<str>),
 }
 
 impl Health {
@@ -174,44 +56,9 @@ impl Health {
     }
 }
 
-/// What became of a claim.
-pub(crate) enum ClaimOutcome {
-    /// Ours, and on disk.
-    Fresh(HeldKey),
-    /// Somebody else's, and decided.
-    Settled(Begun),
-    /// Another process is running it. Ask again later.
-    Elsewhere(Box<Started>),
-}
-
-/// A key on its way to the call that claimed it. Given back when that call is no longer there.
-pub(crate) struct HeldKey {
-    queue: Arc<Queue>,
-    release: Option<([u8; 32], CallId)>,
-}
-
-impl HeldKey {
-    pub(crate) fn new(queue: &Arc<Queue>, scoped_key: [u8; 32], call_id: CallId) -> Self {
-        Self { queue: Arc::clone(queue), release: Some((scoped_key, call_id)) }
-    }
-
-    /// The call is there and will run.
-    pub(crate) fn hand_over(mut self) {
-        self.release = None;
-    }
-}
-
-impl Drop for HeldKey {
-    fn drop(&mut self) {
-        if let Some((scoped_key, call_id)) = self.release.take() {
-            self.queue.push(Job::Release { scoped_key, call_id });
-        }
-    }
-}
-
 /// Jobs between callers and the writer.
-pub(crate) struct Queue {
-    state: Mutex<State>,
+pub struct Queue<O> {
+    state: Mutex<State<O>>,
     wake: Condvar,
     // Jobs that are not done yet, those in the writer's hands included.
     pending: AtomicUsize,
@@ -219,12 +66,11 @@ pub(crate) struct Queue {
     refusing: AtomicBool,
     pending_max: usize,
     /// How long groups took to reach the disk.
-    pub(crate) commits: SharedHistogram,
+    pub commits: SharedHistogram,
 }
 
-#[derive(Default)]
-struct State {
-    jobs: VecDeque<Job>,
+struct State<O> {
+    jobs: VecDeque<Job<O>>,
     // Whether somebody waits for one of them.
     awaited: bool,
     // Only then is waking the writer worth a system call.
@@ -274,10 +120,12 @@ impl Cohort {
     }
 }
 
-impl Queue {
-    pub(crate) fn new(pending_max: usize) -> Self {
+impl<O: Own> Queue<O> {
+    /// A queue for so many jobs.
+    pub fn new(pending_max: usize) -> Self {
+        let pending_max = pending_max.max(1);
         Self {
-            state: Mutex::default(),
+            state: Mutex::new(State::new()),
             wake: Condvar::new(),
             pending: AtomicUsize::new(0),
             refusing: AtomicBool::new(false),
@@ -287,12 +135,12 @@ impl Queue {
     }
 
     /// How many jobs are not done yet.
-    pub(crate) fn len(&self) -> usize {
+    pub fn waiting(&self) -> usize {
         self.pending.load(Ordering::Relaxed)
     }
 
     /// Whether a new call may expect to be recorded.
-    pub(crate) fn check(&self) -> Result<(), JournalError> {
+    pub fn check(&self) -> Result<(), JournalError> {
         if self.refusing.load(Ordering::Acquire) {
             return self.lock().refusal();
         }
@@ -304,7 +152,7 @@ impl Queue {
     }
 
     /// Whether those who can wait should: long before anybody is refused.
-    pub(crate) fn is_behind(&self) -> bool {
+    pub fn is_behind(&self) -> bool {
         self.pending.load(Ordering::Relaxed) >= self.pending_max / 4
     }
 
@@ -312,7 +160,7 @@ impl Queue {
     ///
     /// In quarantine nothing has begun, so nothing is kept. While the journal is broken, reports are kept for later and refused nonetheless, because
     /// they are not on disk. While there is room for reports only, they are taken.
-    pub(crate) fn submit(&self, job: Job) -> Result<(), JournalError> {
+    pub fn submit(&self, job: Job<O>) -> Result<(), JournalError> {
         let is_flush = matches!(job, Job::Flush(_));
         let mut state = self.lock();
         if !state.closed && matches!(state.health, Health::Quarantined(_)) {
@@ -336,15 +184,47 @@ impl Queue {
         Ok(())
     }
 
-    /// Queues a job of our own, whatever the state. In quarantine only the acceptance that ends it is kept.
-    pub(crate) fn push(&self, job: Job) {
+    /// Queues a job of the ledger's own, whatever the state. In quarantine only what ends it is kept.
+    pub fn push(&self, job: Job<O>) {
         let mut state = self.lock();
-        if !matches!(state.health, Health::Quarantined(_)) || matches!(job, Job::Accept) {
+        let ends_quarantine = matches!(&job, Job::Own(own) if own.ends_quarantine());
+        if ends_quarantine || !matches!(state.health, Health::Quarantined(_)) {
             self.push_to(&mut state, job);
         }
     }
 
-    fn push_to(&self, state: &mut State, job: Job) {
+    /// Queues a job and waits for the writer's answer.
+    pub async fn ask<T>(&self, job: impl FnOnce(Reply<T>) -> Job<O>) -> Result<T, JournalError> {
+        let (reply, answer) = oneshot::channel();
+        self.submit(job(reply))?;
+        answer.await.map_err(|_| closed())?
+    }
+
+    /// Queues a request and waits for the writer's answer.
+    pub async fn request<T>(&self, request: impl FnOnce(Reply<T>) -> Request) -> Result<T, JournalError> {
+        self.ask(|reply| Job::Ask(Box::new(request(reply)))).await
+    }
+
+    /// Begins a call under an idempotency key: see [`Journal::begin`](helve_core::ports::Journal::begin).
+    pub async fn begin(&self, started: Box<Started>, claim: KeyClaim) -> Result<Begun, JournalError> {
+        let mut started = started;
+        let mut pause = POLL_PAUSE;
+        loop {
+            let claim = claim.clone();
+            match self.ask(|reply| Job::Begin { started, claim, reply }).await? {
+                ClaimOutcome::Fresh(key) => {
+                    key.hand_over();
+                    return Ok(Begun::Fresh);
+                }
+                ClaimOutcome::Settled(begun) => return Ok(begun),
+                ClaimOutcome::Elsewhere(back) => started = back,
+            }
+            tokio::time::sleep(pause).await;
+            pause = (pause * 2).min(POLL_PAUSE_MAX);
+        }
+    }
+
+    fn push_to(&self, state: &mut State<O>, job: Job<O>) {
         self.pending.fetch_add(1, Ordering::Relaxed);
         state.awaited |= job.is_awaited();
         state.jobs.push_back(job);
@@ -358,13 +238,13 @@ impl Queue {
 
     /// Moves jobs to the writer until it holds `held_max`, waiting as it has patience.
     /// Returns whether the queue is closed and empty.
-    pub(crate) fn take(&self, held: &mut VecDeque<Job>, held_max: usize, patience: Patience) -> bool {
+    pub(crate) fn take(&self, held: &mut VecDeque<Job<O>>, held_max: usize, patience: Patience) -> bool {
         let mut state = self.lock();
         match patience {
             Patience::None => {}
             Patience::UntilWork(cohort) => {
                 state.writer_waits = true;
-                let idle = |state: &mut State| state.jobs.is_empty() && !state.closed;
+                let idle = |state: &mut State<O>| state.jobs.is_empty() && !state.closed;
                 state = self
                     .wake
                     .wait_timeout_while(state, IDLE_MAX, idle)
@@ -389,7 +269,7 @@ impl Queue {
             }
             Patience::UntilRetry(pause) => {
                 state.writer_waits = true;
-                let asked = |state: &mut State| {
+                let asked = |state: &mut State<O>| {
                     !state.urgent && !state.closed && (state.is_broken() || state.jobs.is_empty())
                 };
                 state = self
@@ -419,20 +299,14 @@ impl Queue {
         self.refusing.store(state.refusal().is_err(), Ordering::Release);
     }
 
-    /// Why nothing is written until a person has looked.
-    pub(crate) fn quarantine(&self) -> Option<Arc<Quarantine>> {
+    /// Whether nothing is written until a person has looked.
+    pub fn is_quarantined(&self) -> bool {
         // Read without the lock: it is asked before much that only reads.
-        if !self.refusing.load(Ordering::Acquire) {
-            return None;
-        }
-        match &self.lock().health {
-            Health::Quarantined(why) => Some(Arc::clone(why)),
-            Health::Working | Health::ReportsOnly(_) | Health::Broken(_) => None,
-        }
+        self.refusing.load(Ordering::Acquire) && matches!(self.lock().health, Health::Quarantined(_))
     }
 
     /// Takes nothing more, and lets the writer end once it has written what is there.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         let mut state = self.lock();
         state.closed = true;
         self.refusing.store(true, Ordering::Release);
@@ -447,12 +321,24 @@ impl Queue {
         jobs.into_iter().filter_map(|job| job.refuse(&error)).filter(Job::is_report).count()
     }
 
-    fn lock(&self) -> MutexGuard<'_, State> {
+    fn lock(&self) -> MutexGuard<'_, State<O>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl State {
+impl<O: Own> State<O> {
+    fn new() -> Self {
+        Self {
+            jobs: VecDeque::new(),
+            awaited: false,
+            writer_waits: false,
+            cohort: 0,
+            urgent: false,
+            closed: false,
+            health: Health::default(),
+        }
+    }
+
     fn refusal(&self) -> Result<(), JournalError> {
         if self.closed {
             return Err(closed());
@@ -460,7 +346,7 @@ impl State {
         match &self.health {
             Health::Working => Ok(()),
             Health::ReportsOnly(error) | Health::Broken(error) => Err(error.clone()),
-            Health::Quarantined(why) => Err(JournalError::new(why.to_string())),
+            Health::Quarantined(why) => Err(JournalError::new(&**why)),
         }
     }
 
@@ -480,7 +366,7 @@ fn overloaded() -> JournalError {
 }
 
 /// The error of everybody who comes after the end.
-pub(crate) fn closed() -> JournalError {
+pub fn closed() -> JournalError {
     JournalError::new("the journal is closed")
 }
 
@@ -491,7 +377,30 @@ mod tests {
 
     use super::*;
 
-    fn record() -> Job {
+    /// A backend without jobs of its own.
+    enum Nothing {}
+
+    impl Own for Nothing {
+        type Answer = ();
+
+        fn is_request(&self) -> bool {
+            match *self {}
+        }
+
+        fn is_awaited(&self) -> bool {
+            match *self {}
+        }
+
+        fn answer(self, (): ()) {}
+
+        fn refuse(self, _error: &JournalError) -> Option<Self> {
+            None
+        }
+    }
+
+    type Queue = super::Queue<Nothing>;
+
+    fn record() -> Job<Nothing> {
         Job::Append(SampleCall::new("add").done(json!(3)))
     }
 

@@ -5,16 +5,16 @@
 
 use sha2::{Digest, Sha256};
 
-pub(crate) const HASH_BYTES: usize = 32;
+pub const HASH_BYTES: usize = 32;
 
 /// A SHA-256 digest.
-pub(crate) type Hash = [u8; HASH_BYTES];
+pub type Hash = [u8; HASH_BYTES];
 
 /// Keeps a commitment from telling what it is to.
-pub(crate) type Salt = [u8; 16];
+pub type Salt = [u8; 16];
 
 /// What the first entry follows.
-pub(crate) const GENESIS: Hash = [0; HASH_BYTES];
+pub const GENESIS: Hash = [0; HASH_BYTES];
 
 // Hashes made for one purpose are of no use for another.
 const ENTRY_DOMAIN: &[u8] = b"helve journal entry v1\0";
@@ -23,32 +23,32 @@ const PAYLOAD_DOMAIN: &[u8] = b"helve journal payload v1\0";
 
 /// A place in the chain.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Position {
+pub struct Position {
     /// How many entries there are so far.
-    pub(crate) seq: i64,
+    pub seq: i64,
     /// The last one's hash.
-    pub(crate) hash: Hash,
+    pub hash: Hash,
 }
 
 impl Position {
     /// Before the first entry.
-    pub(crate) const START: Self = Self { seq: 0, hash: GENESIS };
+    pub const START: Self = Self { seq: 0, hash: GENESIS };
 
     /// The place of `link`, which comes next.
-    pub(crate) fn next(&self, link: &Link<'_>) -> Self {
+    pub fn next(&self, link: &Link<'_>) -> Self {
         let seq = self.seq + 1;
         Self { seq, hash: link.hash(&self.hash, seq) }
     }
 }
 
 /// What an entry's hash covers beside its place.
-pub(crate) struct Link<'a> {
-    pub(crate) kind: Kind,
-    pub(crate) call_id: &'a [u8],
+pub struct Link<'a> {
+    pub kind: Kind,
+    pub call_id: &'a [u8],
     /// The run that the call is a part of.
-    pub(crate) run_id: Option<&'a [u8]>,
-    pub(crate) head: &'a [u8],
-    pub(crate) commitment: &'a [u8],
+    pub run_id: Option<&'a [u8]>,
+    pub head: &'a [u8],
+    pub commitment: &'a [u8],
 }
 
 impl Link<'_> {
@@ -77,7 +77,7 @@ impl Link<'_> {
 /// What an entry tells. The number is stored and hashed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Kind {
+pub enum Kind {
     /// A call is about to start.
     Started = 0,
     /// A call has ended.
@@ -107,7 +107,7 @@ pub(crate) enum Kind {
 }
 
 impl Kind {
-    pub(crate) fn from_number(number: i64) -> Option<Self> {
+    pub fn from_number(number: i64) -> Option<Self> {
         const ALL: [Kind; 13] = [
             Kind::Started,
             Kind::Finished,
@@ -128,7 +128,7 @@ impl Kind {
 }
 
 /// The commitment to a payload.
-pub(crate) fn commit_to(salt: &[u8], payload: &[u8]) -> Hash {
+pub fn commit_to(salt: &[u8], payload: &[u8]) -> Hash {
     Sha256::new().chain_update(PAYLOAD_DOMAIN).chain_update(salt).chain_update(payload).finalize().into()
 }
 

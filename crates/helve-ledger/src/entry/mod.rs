@@ -1,5 +1,8 @@
 //! Entries as rows: a head that the chain covers, and a payload that can be erased.
 
+mod head;
+mod json;
+
 use helve_core::json::hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{Entry, Finished, Started};
@@ -8,25 +11,26 @@ use helve_core::{ApprovalId, CallId};
 use jiff::Timestamp;
 use serde::Serialize;
 
-use super::head::{Head, Last, write_arguments, write_payload};
-use super::{ScopedKey, unwritable};
+use self::head::{Head, Last, write_arguments, write_payload};
 use crate::chain::Kind;
-use crate::owners::Owner;
 use crate::vouch::Voucher;
 
 /// Largest head or payload. What comes from outside is limited earlier; this keeps a single
 /// entry that slipped through from blocking all that come after it.
 const TEXT_BYTES_MAX: usize = 64 << 20;
 
+/// A scoped idempotency key.
+pub type ScopedKey = [u8; 32];
+
 /// One row in the making. Reused, so that writing allocates little.
 #[derive(Default)]
-pub(super) struct RowText {
-    pub(super) call_id: String,
-    pub(super) made_ms: i64,
+pub struct RowText {
+    pub call_id: String,
+    pub made_ms: i64,
     /// The run that the call is a part of; empty where it is none.
-    pub(super) run_id: String,
-    pub(super) head: Vec<u8>,
-    pub(super) payload: Vec<u8>,
+    pub run_id: String,
+    pub head: Vec<u8>,
+    pub payload: Vec<u8>,
     last: Last,
 }
 
@@ -44,19 +48,19 @@ struct StepHead<'a> {
 
 /// Digests of rows that change with a step, so that the chain covers what decides in them.
 #[derive(Default, Serialize)]
-pub(crate) struct Seals {
+pub struct Seals {
     /// Of a question, or of what an effect would restore.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) seal: Option<String>,
+    pub seal: Option<String>,
     /// Of the rule that was made with a decision.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) rule_seal: Option<String>,
+    pub rule_seal: Option<String>,
     /// Of the value that an effect or its undoing wrote.
     #[serde(flatten)]
-    pub(crate) value: Option<Voucher>,
+    pub value: Option<Voucher>,
     /// Whether another process has the run, so that the step changed nothing.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) fenced: bool,
+    pub fenced: bool,
 }
 
 /// The head of an entry that notes what was done with a call or with the journal.
@@ -71,30 +75,30 @@ struct NoteHead<'a> {
 
 /// What a note tells beside when and of which call.
 #[derive(Default, Serialize)]
-pub(super) struct Note {
+pub struct Note {
     /// The process that took a run over.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) owner: Option<String>,
+    pub owner: Option<String>,
     /// The approval that was used up.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) approval_id: Option<ApprovalId>,
+    pub approval_id: Option<ApprovalId>,
     /// The key that signs for the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) key: Option<String>,
+    pub key: Option<String>,
     #[serde(flatten)]
-    pub(super) row: Option<Voucher>,
+    pub row: Option<Voucher>,
 }
 
 impl Note {
     /// Of the process that takes a run over.
-    pub(super) fn of_owner(owner: &Owner) -> Self {
-        Self { owner: Some(owner.id().to_owned()), ..Self::default() }
+    pub fn of_owner(owner: &str) -> Self {
+        Self { owner: Some(owner.to_owned()), ..Self::default() }
     }
 }
 
 /// Whether the end of a run counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Fence {
+pub enum Fence {
     /// It does.
     Open,
     /// It does not: another process has taken the run over.
@@ -102,7 +106,7 @@ pub(super) enum Fence {
 }
 
 impl RowText {
-    pub(super) fn set_entry(
+    pub fn set_entry(
         &mut self,
         entry: &Entry,
         key: Option<&ScopedKey>,
@@ -115,12 +119,12 @@ impl RowText {
         }
     }
 
-    pub(super) fn set_step(&mut self, step: &Step) -> Result<Kind, JournalError> {
+    pub fn set_step(&mut self, step: &Step) -> Result<Kind, JournalError> {
         self.set_sealed_step(step, &Seals::default())
     }
 
     /// A step that vouches for rows.
-    pub(super) fn set_sealed_step(&mut self, step: &Step, seals: &Seals) -> Result<Kind, JournalError> {
+    pub fn set_sealed_step(&mut self, step: &Step, seals: &Seals) -> Result<Kind, JournalError> {
         let head = StepHead { at: step.at, call_id: step.call_id, run: step.run, kind: &step.kind, seals };
         let part_of = (step.run != step.call_id).then_some(step.run);
         self.set_ids(Some(step.call_id), part_of);
@@ -130,7 +134,7 @@ impl RowText {
         Ok(Kind::Step)
     }
 
-    pub(super) fn set_finished(
+    pub fn set_finished(
         &mut self,
         finished: &Finished,
         key: Option<&ScopedKey>,
@@ -153,7 +157,7 @@ impl RowText {
         Ok(Kind::Finished)
     }
 
-    pub(super) fn set_started(
+    pub fn set_started(
         &mut self,
         started: &Started,
         key: Option<&ScopedKey>,
@@ -178,7 +182,7 @@ impl RowText {
     }
 
     /// A note about a call, or about the journal itself.
-    pub(super) fn set_note(
+    pub fn set_note(
         &mut self,
         call_id: Option<CallId>,
         at: Timestamp,
@@ -190,11 +194,7 @@ impl RowText {
     }
 
     /// A note with a head of its own.
-    pub(super) fn set_told(
-        &mut self,
-        call_id: Option<CallId>,
-        head: &impl Serialize,
-    ) -> Result<(), JournalError> {
+    pub fn set_told(&mut self, call_id: Option<CallId>, head: &impl Serialize) -> Result<(), JournalError> {
         self.set_ids(call_id, None);
         serde_json::to_writer(&mut self.head, head).map_err(|error| unwritable("entry", error))
     }
@@ -222,4 +222,9 @@ impl RowText {
         }
         Ok(())
     }
+}
+
+/// The error of what cannot be told.
+pub fn unwritable(what: &str, error: serde_json::Error) -> JournalError {
+    JournalError::new(format!("the {what} cannot be written as JSON")).with_source(error)
 }
