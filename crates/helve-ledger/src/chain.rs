@@ -5,6 +5,7 @@
 
 use sha2::{Digest, Sha256};
 
+/// How long a digest is.
 pub const HASH_BYTES: usize = 32;
 
 /// A SHA-256 digest.
@@ -43,11 +44,15 @@ impl Position {
 
 /// What an entry's hash covers beside its place.
 pub struct Link<'a> {
+    /// What it tells.
     pub kind: Kind,
+    /// The call it is about; empty where it is about none.
     pub call_id: &'a [u8],
     /// The run that the call is a part of.
     pub run_id: Option<&'a [u8]>,
+    /// What is never erased.
     pub head: &'a [u8],
+    /// The commitment to what can be erased; empty where nothing was said.
     pub commitment: &'a [u8],
 }
 
@@ -107,6 +112,7 @@ pub enum Kind {
 }
 
 impl Kind {
+    /// The kind with this number.
     pub fn from_number(number: i64) -> Option<Self> {
         const ALL: [Kind; 13] = [
             Kind::Started,

@@ -25,11 +25,15 @@ pub type ScopedKey = [u8; 32];
 /// One row in the making. Reused, so that writing allocates little.
 #[derive(Default)]
 pub struct RowText {
+    /// The call; empty where it is about none.
     pub call_id: String,
+    /// When the call came, in milliseconds; 0 without a call.
     pub made_ms: i64,
     /// The run that the call is a part of; empty where it is none.
     pub run_id: String,
+    /// What is never erased.
     pub head: Vec<u8>,
+    /// What was said; empty where nothing was.
     pub payload: Vec<u8>,
     last: Last,
 }
@@ -85,6 +89,7 @@ pub struct Note {
     /// The key that signs for the journal.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
+    /// What it tells of a row.
     #[serde(flatten)]
     pub row: Option<Voucher>,
 }
@@ -106,6 +111,7 @@ pub enum Fence {
 }
 
 impl RowText {
+    /// Encodes an entry. `owner`: the process that is at the run which a start opens.
     pub fn set_entry(
         &mut self,
         entry: &Entry,
@@ -119,6 +125,7 @@ impl RowText {
         }
     }
 
+    /// A step that vouches for nothing.
     pub fn set_step(&mut self, step: &Step) -> Result<Kind, JournalError> {
         self.set_sealed_step(step, &Seals::default())
     }
@@ -134,6 +141,7 @@ impl RowText {
         Ok(Kind::Step)
     }
 
+    /// An end, and whether it counts.
     pub fn set_finished(
         &mut self,
         finished: &Finished,
@@ -157,6 +165,7 @@ impl RowText {
         Ok(Kind::Finished)
     }
 
+    /// A start.
     pub fn set_started(
         &mut self,
         started: &Started,

@@ -38,8 +38,8 @@ async fn end_all(store: &Store) {
 async fn cut(store: &Store, through: i64) -> Option<Cut> {
     let key = Arc::new(SigningKey::open(store.path()).unwrap());
     let step = PruneStep { through, at: Timestamp::now(), by: "ada".to_owned(), key };
-    let ask = |reply| Job::Ask(Box::new(Request::Prune { step: Box::new(step), reply }));
-    store.ask(ask).await.unwrap()
+    let ask = |reply| Job::Own(Own::Prune { step: Box::new(step), reply });
+    store.queue.ask(ask).await.unwrap()
 }
 
 #[tokio::test]
