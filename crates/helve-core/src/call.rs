@@ -35,7 +35,7 @@ pub struct Call {
     pub tool: String,
     /// Arguments, not yet checked.
     pub arguments: Value,
-    /// Who calls.
+    /// Who calls, and what they may use.
     pub caller: Arc<Caller>,
     /// What the calling agent decided about this call, if it decides such things.
     pub advice: Option<Advice>,
@@ -163,7 +163,7 @@ impl Advice {
         Self { action, confidence: None, reasoning: None }
     }
 
-    /// Says why.
+    /// Adds the reason that the agent gives for its decision.
     pub fn because(mut self, reasoning: impl Into<String>) -> Self {
         self.reasoning = Some(reasoning.into());
         self

@@ -59,7 +59,7 @@ pub enum VoteSource {
     AccessList,
     /// What a role may do, where no policy says otherwise.
     Role,
-    /// A policy.
+    /// A Cedar policy, or one in Rust ([`Policy`](crate::ports::Policy)).
     Policy,
     /// A person's trust in what came with a project.
     Trust,
@@ -67,7 +67,7 @@ pub enum VoteSource {
     Rule,
     /// The mode of permissions.
     Mode,
-    /// A hook.
+    /// A hook before the call.
     Hook,
     /// The program around Helve that is asked in place of a person.
     Program,
@@ -169,7 +169,7 @@ impl Vote {
         }
     }
 
-    /// Says why.
+    /// Adds the reason that people and models read.
     pub fn because(mut self, reason: impl Into<String>) -> Self {
         self.reason = Some(reason.into());
         self
@@ -220,7 +220,7 @@ pub enum Action {
 }
 
 impl Action {
-    /// Every action.
+    /// Every action, in the order of the declaration.
     pub const ALL: [Self; 7] = [
         Self::List,
         Self::Call,
@@ -248,7 +248,7 @@ impl Action {
 /// What a policy is asked.
 #[derive(Debug, Clone, Copy)]
 pub struct PolicyRequest<'a> {
-    /// Who calls.
+    /// Who makes the request.
     pub caller: &'a Caller,
     /// Wants to do what.
     pub action: Action,
@@ -265,11 +265,11 @@ pub struct PolicyRequest<'a> {
 /// What a policy is asked about.
 #[derive(Debug, Clone, Copy)]
 pub enum PolicyResource<'a> {
-    /// A tool.
+    /// A tool, with all that it says of itself.
     Tool(&'a Tool),
     /// A resource or a prompt of an MCP server: the server, and its address or name.
     Served {
-        /// The server.
+        /// The server's name in the configuration.
         server: &'a str,
         /// The address or name.
         name: &'a str,

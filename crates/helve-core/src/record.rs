@@ -120,14 +120,14 @@ impl Entry {
 /// What is known of a call from the beginning.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Facts {
-    /// The call.
+    /// The call's id; all its entries carry it.
     pub call_id: CallId,
     /// When it came.
     pub received_at: Timestamp,
     /// Joins it with others.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub correlation_id: Option<String>,
-    /// Who calls.
+    /// Who made the call.
     pub caller: Arc<Caller>,
     /// The tool's full name, or what was asked for where no tool was found.
     pub tool: Arc<str>,
@@ -158,7 +158,7 @@ pub struct Facts {
 pub struct Started {
     /// When it was written.
     pub at: Timestamp,
-    /// The call.
+    /// What was known of the call from the beginning.
     pub facts: Facts,
     /// A digest of the tool as it was; see [`Tool::digest`](crate::Tool::digest).
     pub digest: Arc<str>,
@@ -176,7 +176,7 @@ pub struct Started {
 pub struct Finished {
     /// When it was written.
     pub at: Timestamp,
-    /// The call.
+    /// What was known of the call from the beginning.
     pub facts: Facts,
     /// How the call ended.
     pub ending: Ending,
@@ -415,7 +415,7 @@ pub struct Payload {
     /// What the tool attached to its answer for callers that can show more than JSON values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub attached: Option<AttachedRecord>,
-    /// The error.
+    /// Why the call failed, secrets removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<ToolError>,
     /// Why the gate decided as it did: votes with a reason. Journals have them as `voices`.

@@ -275,7 +275,7 @@ impl Tool {
         })))
     }
 
-    /// Full name.
+    /// Its full name, namespace included.
     pub fn name(&self) -> &ToolName {
         &self.0.definition.name
     }
@@ -300,7 +300,7 @@ impl Tool {
         self.0.output.as_ref()
     }
 
-    /// What runs.
+    /// The code that runs when the tool is called.
     pub fn handler(&self) -> &Arc<dyn Handler> {
         &self.0.handler
     }

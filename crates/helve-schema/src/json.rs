@@ -18,7 +18,7 @@ pub struct JsonLimits {
     pub bytes: usize,
     /// Most values, counted at every level.
     pub values: usize,
-    /// Deepest nesting.
+    /// Deepest nesting of objects and lists.
     pub depth: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Who calls.
+//! Who makes a call, and what they may use.
 
 use std::sync::Arc;
 
@@ -23,7 +23,7 @@ pub struct Caller {
     /// The way the call came in.
     #[serde(default, skip_serializing_if = "Channel::is_rust")]
     pub channel: Channel,
-    /// Which agent.
+    /// The agent that acts for the principal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent: Option<String>,
     /// Which session of it.
@@ -115,7 +115,7 @@ impl Caller {
         self
     }
 
-    /// Gives roles.
+    /// Adds roles to those that they have already.
     pub fn roles<S: Into<String>>(mut self, roles: impl IntoIterator<Item = S>) -> Self {
         self.roles.extend(roles.into_iter().map(Into::into));
         self
@@ -160,7 +160,7 @@ impl SessionKind {
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Access {
-    /// Every tool.
+    /// Every tool that is registered.
     #[default]
     All,
     /// Only these: full names, or `ns/*` for a toolkit and all below it.
@@ -192,17 +192,17 @@ fn matches_entry(entry: &str, name: &str) -> bool {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum PrincipalKind {
-    /// A person.
+    /// A person. What nobody declared otherwise counts as one.
     #[default]
     User,
     /// A model with tools.
     Agent,
-    /// A program.
+    /// A program without a model.
     Service,
 }
 
 impl PrincipalKind {
-    /// Every kind.
+    /// Every kind, in the order of the declaration.
     pub const ALL: [Self; 3] = [Self::User, Self::Agent, Self::Service];
 
     /// The word for it.

@@ -60,11 +60,11 @@ pub struct Shortfall {
 /// ```
 #[derive(Clone)]
 pub struct ContextParts {
-    /// The call.
+    /// The call's id, the same in every attempt.
     pub call_id: CallId,
     /// The tool's full name.
     pub tool: ToolName,
-    /// Who calls.
+    /// Who made the call.
     pub caller: Arc<Caller>,
     /// When the tool must be done.
     pub deadline: Instant,
@@ -159,7 +159,7 @@ impl Context {
         host.downcast_ref()
     }
 
-    /// Who calls.
+    /// Who made the call, and what they may use.
     pub fn caller(&self) -> &Arc<Caller> {
         &self.0.parts.caller
     }

@@ -19,7 +19,7 @@ macro_rules! codes {
         }
 
         impl ErrorCode {
-            /// Every code.
+            /// Every code, in the order of the table.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The code as it stands in JSON.
@@ -202,7 +202,7 @@ impl fmt::Display for Stage {
 pub struct ToolCode(Box<str>);
 
 impl ToolCode {
-    /// Longest code.
+    /// Most characters in a code.
     pub const CHARS_MAX: usize = 64;
 
     /// None where it is no such code.
@@ -212,7 +212,7 @@ impl ToolCode {
         (starts && text.len() <= Self::CHARS_MAX && text.bytes().all(is_inner)).then(|| Self(text.into()))
     }
 
-    /// The code.
+    /// The code as text.
     pub fn as_str(&self) -> &str {
         &self.0
     }

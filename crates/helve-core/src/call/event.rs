@@ -21,7 +21,7 @@ pub struct Event {
     /// Who answers for the call that it is about. Not shown: it says whose it is to see.
     #[serde(skip)]
     pub principal: Option<String>,
-    /// What happened.
+    /// What happened, and the facts of it.
     #[serde(flatten)]
     pub kind: EventKind,
 }
@@ -65,9 +65,9 @@ pub enum EventKind {
     /// A tool ran and answered.
     #[serde(rename = "tools.executed")]
     Executed {
-        /// The call.
+        /// The call that ended.
         call_id: CallId,
-        /// The tool.
+        /// The tool that ran.
         tool: ToolName,
         /// How long it took.
         duration_us: u64,
@@ -75,7 +75,7 @@ pub enum EventKind {
     /// A call was refused, or its tool failed.
     #[serde(rename = "tools.failed")]
     Failed {
-        /// The call.
+        /// The call that failed.
         call_id: CallId,
         /// The tool, as asked for.
         tool: Arc<str>,
@@ -91,35 +91,35 @@ pub enum EventKind {
     /// A person is asked.
     #[serde(rename = "tools.pending")]
     Pending {
-        /// The call.
+        /// The call that waits.
         call_id: CallId,
-        /// The tool.
+        /// The tool that would run.
         tool: ToolName,
-        /// The question.
+        /// The approval that decides it.
         approval_id: ApprovalId,
     },
     /// A tool came.
     #[serde(rename = "tools.registered")]
     Registered {
-        /// The tool.
+        /// The tool that can be called now.
         tool: ToolName,
-        /// Its layer.
+        /// The layer in which it was registered.
         layer: Layer,
     },
     /// A tool was replaced by another of the same name and layer.
     #[serde(rename = "tools.replaced")]
     Replaced {
-        /// The tool.
+        /// The tool, as its new version has it.
         tool: ToolName,
-        /// Its layer.
+        /// The layer in which both were registered.
         layer: Layer,
     },
     /// A tool went.
     #[serde(rename = "tools.unregistered")]
     Unregistered {
-        /// The tool.
+        /// The tool that was removed.
         tool: ToolName,
-        /// Its layer.
+        /// The layer from which it was removed.
         layer: Layer,
     },
     /// A running call has come further.
@@ -133,9 +133,9 @@ pub enum EventKind {
     /// A tool's effect tells something.
     #[serde(rename = "tools.notification")]
     Notification {
-        /// The call.
+        /// The call whose effect this is.
         call_id: CallId,
-        /// The tool.
+        /// The tool that declares the effect.
         tool: ToolName,
         /// The event that the tool declares, such as `file:changed`.
         event: String,
@@ -147,7 +147,7 @@ pub enum EventKind {
     McpConnected {
         /// The server, by its name in the configuration.
         server: Arc<str>,
-        /// Its tools.
+        /// The tools that it brought.
         tools: Vec<ToolName>,
     },
     /// An MCP server is no longer connected.

@@ -107,7 +107,7 @@ impl Outcome {
 /// An outcome that an earlier call had, as it stands in JSON.
 #[derive(Serialize, schemars::JsonSchema)]
 struct Replay {
-    /// Always true.
+    /// Always true: other outcomes leave the field out.
     replayed: bool,
     /// The call that ran.
     replay_of: CallId,
@@ -171,7 +171,7 @@ mod as_error {
 /// A tool's answer.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Output {
-    /// The answer.
+    /// What the tool returned, in the form of its output schema.
     #[serde(rename = "result")]
     pub value: Value,
     /// Whether the call counts as failed although there is an answer: an error that the tool's failure mode made a result
@@ -181,7 +181,7 @@ pub struct Output {
 }
 
 impl Output {
-    /// An answer.
+    /// The answer of a tool that did its work.
     pub fn success(value: Value) -> Self {
         Self { value, is_failure: false }
     }

@@ -31,7 +31,7 @@ use crate::run::{Part, Step, StepKind};
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Approval {
-    /// The question.
+    /// Its id: `apr_` and 26 characters.
     pub id: ApprovalId,
     /// What became of it.
     pub state: ApprovalState,
@@ -39,7 +39,7 @@ pub struct Approval {
     pub tool: Arc<str>,
     /// A digest of the tool as it was when it was asked; see [`Tool::digest`](crate::Tool::digest).
     pub digest: Arc<str>,
-    /// Who asks.
+    /// Whose call waits for the decision.
     pub caller: Arc<Caller>,
     /// The arguments in canonical form, exactly as they would run, but for secrets.
     pub arguments: RawJson,
@@ -118,7 +118,7 @@ pub enum ApprovalState {
 }
 
 impl ApprovalState {
-    /// Every state.
+    /// Every state, in the order of the declaration.
     pub const ALL: [Self; 6] =
         [Self::Pending, Self::Approved, Self::Denied, Self::Expired, Self::Used, Self::Withdrawn];
 

@@ -24,7 +24,7 @@ pub enum Label {
 }
 
 impl Label {
-    /// Every label.
+    /// Every label, in the order of the declaration.
     pub const ALL: [Self; 3] = [Self::Untrusted, Self::Private, Self::Secret];
 
     /// The word for it.

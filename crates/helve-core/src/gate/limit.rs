@@ -167,7 +167,7 @@ pub struct RateError {
 impl Rate {
     /// Most calls in a period.
     const COUNT_MAX: u32 = 1_000_000;
-    /// Longest period.
+    /// Longest period of a rate: a day.
     const PERIOD_MAX: Duration = Duration::from_secs(86_400);
     /// Most calls at once, where the count is not larger. Together these bounds keep the sums of
     /// whoever counts within 64 bits of nanoseconds.

@@ -17,7 +17,7 @@ pub trait Approvals: Send + Sync + 'static {
     /// [`Approval::answer`].
     fn ask(&self, ask: Box<Ask>) -> BoxFuture<'_, Result<Asked, JournalError>>;
 
-    /// One question.
+    /// One approval by its id. None: there is none.
     fn approval(&self, id: ApprovalId) -> BoxFuture<'_, Result<Option<Approval>, JournalError>>;
 
     /// Questions that fit, newest first.

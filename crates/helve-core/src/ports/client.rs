@@ -62,7 +62,7 @@ impl Question {
 #[derive(Debug, thiserror::Error)]
 #[error("{message}")]
 pub struct AskError {
-    /// JSON-RPC's code.
+    /// The error code of JSON-RPC.
     pub code: i64,
     /// What the client said.
     pub message: String,

@@ -32,7 +32,7 @@ pub trait Keys: Send + Sync + 'static {
     /// Keeps a new key.
     fn create_key(&self, key: Box<Key>, by: Arc<Caller>) -> BoxFuture<'_, Result<(), JournalError>>;
 
-    /// One key.
+    /// One key by its id, revoked ones too. None: there is none.
     fn key(&self, id: KeyId) -> BoxFuture<'_, Result<Option<Key>, JournalError>>;
 
     /// All keys, newest first, also those that can no longer be used.

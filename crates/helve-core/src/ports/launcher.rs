@@ -108,7 +108,7 @@ pub enum ExitStatus {
 #[derive(Debug, thiserror::Error)]
 #[error("cannot start `{}`: {reason}", .command.display())]
 pub struct LaunchError {
-    /// The executable.
+    /// The executable that should have started.
     pub command: PathBuf,
     /// Why it could not be started.
     pub reason: String,

@@ -40,7 +40,7 @@ impl LimitKey {
         Self(hash.finalize().into())
     }
 
-    /// The digest.
+    /// The digest by which limiters file their counts.
     pub fn as_bytes(&self) -> &[u8; 32] {
         &self.0
     }

@@ -44,7 +44,7 @@ pub trait Memory: Send + Sync + 'static {
 /// One effect of one call.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct EffectId {
-    /// The call.
+    /// The call that has the effect.
     pub call_id: CallId,
     /// Which of its tool's effects.
     pub index: u32,

@@ -47,7 +47,7 @@ pub trait Runs: Send + Sync + 'static {
 /// A run that has not finished.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OpenRun {
-    /// The run.
+    /// The run's id, which is that of its first call.
     pub run: CallId,
     /// Who is at it.
     pub holder: Holder,

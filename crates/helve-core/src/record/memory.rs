@@ -58,11 +58,11 @@ impl MemoryScope {
 /// Where a value is: a key in somebody's memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemoryPlace {
-    /// Which memory.
+    /// Which memory: of one loop, of a session, or for the agent's life.
     pub scope: MemoryScope,
     /// Whose; see [`MemoryScope::owner`].
     pub owner: String,
-    /// Which value.
+    /// The name under which the value is kept.
     pub key: String,
 }
 
@@ -76,7 +76,7 @@ impl MemoryPlace {
 /// A value that is remembered.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Remembered {
-    /// The value.
+    /// What was put there.
     pub value: Value,
     /// Grows with every change of this key; never used twice, also not after a deletion.
     pub version: u64,
@@ -250,7 +250,7 @@ pub enum MemoryError {
     Full {
         /// What there would be too much of.
         what: &'static str,
-        /// The limit.
+        /// How much there may be.
         max: usize,
     },
     /// The effect to be undone is not known, or was undone before.
@@ -259,7 +259,7 @@ pub enum MemoryError {
     /// Somebody changed the value after the effect did, and undoing would destroy that.
     #[error("`{key}` was changed by somebody else since; it is left as it is")]
     ChangedSince {
-        /// The key.
+        /// The key that holds the other value.
         key: String,
     },
     /// The store cannot be read or written.

@@ -77,9 +77,9 @@ pub struct Step {
     pub at: Timestamp,
     /// The call that it concerns: the run itself or one of its parts.
     pub call_id: CallId,
-    /// The run.
+    /// The run to which that call belongs.
     pub run: CallId,
-    /// What happened.
+    /// What happened to the call.
     pub kind: StepKind,
     /// What was said, secrets removed: the result for [`StepKind::Executed`], else an error.
     pub payload: Option<RawJson>,
@@ -159,16 +159,16 @@ pub enum StepKind {
     },
     /// A person is asked whether the call may run. The payload says why.
     Asked {
-        /// The question.
+        /// The approval that was requested.
         approval_id: ApprovalId,
     },
     /// A question was decided, or ran out. The payload says why, and what was edited.
     Decided {
-        /// The question.
+        /// The approval that was requested.
         approval_id: ApprovalId,
         /// What became of it.
         decision: ApprovalState,
-        /// Who decided.
+        /// The person who decided. Absent: nobody did, as when time ran out.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
     },
@@ -179,14 +179,14 @@ pub enum StepKind {
     },
     /// Nobody was asked, because a person had allowed the like for the session.
     RuleUsed {
-        /// The rule.
+        /// The rule that stood in for a person.
         rule_id: RuleId,
     },
     /// Such a rule was taken back.
     RuleRevoked {
-        /// The rule.
+        /// The rule that no longer holds.
         rule_id: RuleId,
-        /// Who decided.
+        /// The person who took it back.
         by: String,
     },
     /// Somebody asked to stop the run.
@@ -334,11 +334,11 @@ where
 /// What became of one part of a run, for people and models.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PartReport {
-    /// Which part.
+    /// The path of the part within its run, such as `fetch/1`.
     pub path: Arc<str>,
-    /// The call.
+    /// The call that ran the part.
     pub call_id: CallId,
-    /// Its tool.
+    /// The full name of the tool that the part called.
     pub tool: Arc<str>,
     /// What became of it.
     pub state: PartState,

@@ -55,7 +55,7 @@ impl Amount {
         Self(micros.min(Self::MAX.0))
     }
 
-    /// The millionths.
+    /// The amount in millionths of the unit.
     pub fn micros(self) -> u64 {
         self.0
     }
@@ -205,7 +205,7 @@ impl fmt::Display for Unit {
 pub struct Cost {
     /// Millionths of the unit.
     pub micros: u64,
-    /// The unit.
+    /// What the cost is counted in, such as `USD` or `credits`.
     pub unit: Unit,
 }
 
@@ -309,7 +309,7 @@ impl FromStr for Price {
     }
 }
 
-/// `0.004 USD`.
+/// Splits `0.004 USD`. Without a unit it is USD.
 fn amount_and_unit(text: &str) -> Result<(Amount, Unit), CostError> {
     let (amount, unit) = text.trim().split_once(' ').unwrap_or((text.trim(), "USD"));
     Ok((amount.parse()?, unit.trim().parse()?))
@@ -320,7 +320,7 @@ fn amount_and_unit(text: &str) -> Result<(Amount, Unit), CostError> {
 #[serde(into = "String", try_from = "String")]
 #[schemars(with = "String")]
 pub struct CostLimit {
-    /// The amount.
+    /// The most that may be spent in the period.
     pub amount: Amount,
     /// The unit of the amount.
     pub unit: Unit,
@@ -391,7 +391,7 @@ pub struct Spending {
     pub principal: Option<String>,
     /// The caller's session.
     pub session: Option<String>,
-    /// The amount.
+    /// What the call cost.
     pub cost: Cost,
 }
 
@@ -423,7 +423,7 @@ pub struct CostTotal {
     pub micros: u64,
     /// The same as a number in text: `0.0125`.
     pub amount: String,
-    /// The unit.
+    /// What these costs are counted in.
     pub unit: String,
 }
 

@@ -32,7 +32,7 @@ pub mod limits {
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[non_exhaustive]
 pub struct Definition {
-    /// Full name.
+    /// Full name: namespace and name, as `mail/send`.
     pub name: ToolName,
     /// Other names it answers to, such as a seed's `web:scrape`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -159,9 +159,9 @@ pub enum Category {
     Search,
     /// Reads and writes files.
     File,
-    /// Runs code.
+    /// Runs code that the caller wrote.
     Code,
-    /// Speaks HTTP.
+    /// Sends requests over HTTP.
     Http,
     /// Computes on data it is given.
     Data,
@@ -181,7 +181,7 @@ pub enum Category {
 }
 
 impl Category {
-    /// Every category.
+    /// Every category, in the order of the declaration.
     pub const ALL: [Self; 11] = [
         Self::Search,
         Self::File,
@@ -224,7 +224,7 @@ impl fmt::Display for Category {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Source {
-    /// Helve itself.
+    /// A tool that ships with Helve.
     Builtin,
     /// An MCP server.
     Mcp,
@@ -236,7 +236,7 @@ pub enum Source {
 }
 
 impl Source {
-    /// Every source.
+    /// Every source, in the order of the declaration.
     pub const ALL: [Self; 4] = [Self::Builtin, Self::Mcp, Self::Function, Self::Plugin];
 
     /// The word for it.
@@ -264,7 +264,7 @@ pub struct Annotations {
     /// A name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Changes nothing.
+    /// The tool changes nothing.
     pub read_only: bool,
     /// May delete or overwrite.
     pub destructive: bool,
@@ -303,7 +303,7 @@ pub enum Facet {
 }
 
 impl Facet {
-    /// Every facet.
+    /// Every facet, in the order of the declaration.
     pub const ALL: [Self; 4] = [Self::ReadsUntrusted, Self::ReadsPrivate, Self::Egress, Self::Mutates];
 
     /// The word for it.

@@ -28,7 +28,7 @@ pub struct Effect {
     #[schemars(default)]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<Expression>,
-    /// The change.
+    /// What changes, and how.
     #[serde(flatten)]
     pub change: Change,
 }
@@ -104,7 +104,7 @@ pub enum Change {
     },
     /// Memory is written.
     Memory {
-        /// Which memory.
+        /// Which memory the key belongs to.
         #[serde(default)]
         scope: MemoryScope,
         /// How the value changes.
@@ -134,7 +134,7 @@ pub enum Change {
     Cascade {
         /// The other tool.
         tool: String,
-        /// Its arguments.
+        /// The arguments of that call.
         #[serde(default)]
         arguments: Template,
     },
@@ -169,9 +169,9 @@ pub enum StateOperation {
     Set,
     /// Empties the value.
     Clear,
-    /// Counts up.
+    /// Adds to the number that is there.
     Increment,
-    /// Counts down.
+    /// Takes from the number that is there.
     Decrement,
 }
 

@@ -8,9 +8,9 @@ use serde_json::{Map, Value, json};
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Parameter {
-    /// Its name.
+    /// The key under which a call gives it.
     pub name: String,
-    /// Its type.
+    /// The type that its values have.
     #[serde(rename = "type")]
     pub kind: ParameterType,
     /// What it means, for the model.
@@ -86,9 +86,9 @@ impl Parameter {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ParameterType {
-    /// A text.
+    /// Text of any length.
     String,
-    /// A number.
+    /// Any number, whole or not.
     Number,
     /// A whole number.
     Integer,

@@ -82,12 +82,12 @@ where
 pub enum Condition {
     /// Something is at hand, such as a browser.
     Resource {
-        /// Its name.
+        /// The name under which the program declares the resource.
         resource: String,
     },
     /// A state has a value, or satisfies a predicate such as `> 0`.
     State {
-        /// Its key.
+        /// The key of the state in memory.
         state: String,
         /// The value, or a predicate: text that begins with `>`, `>=`, `<`, `<=`, `==` or `!=`.
         /// `null` and `false` also hold where there is no value.
@@ -110,7 +110,7 @@ pub enum Condition {
     },
     /// A check that a pack or the embedding program provides.
     Custom {
-        /// Which check.
+        /// The id under which the check is registered.
         id: String,
     },
 }

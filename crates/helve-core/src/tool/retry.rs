@@ -112,19 +112,19 @@ impl RetryPolicy {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub enum RetryableCode {
-    /// [`ErrorCode::Timeout`]
+    /// The tool took too long: [`ErrorCode::Timeout`].
     Timeout,
-    /// [`ErrorCode::RateLimit`]
+    /// A limit was reached: [`ErrorCode::RateLimit`].
     RateLimit,
-    /// [`ErrorCode::Network`]
+    /// No connection, or one that broke: [`ErrorCode::Network`].
     Network,
-    /// [`ErrorCode::ServerError`]
+    /// A server answered that it failed: [`ErrorCode::ServerError`].
     ServerError,
-    /// [`ErrorCode::Lock`]
+    /// Another holds a lock: [`ErrorCode::Lock`].
     Lock,
-    /// [`ErrorCode::McpConnection`]
+    /// The MCP server cannot be reached: [`ErrorCode::McpConnection`].
     McpConnection,
-    /// [`ErrorCode::ExecutionFailed`]
+    /// The tool itself failed: [`ErrorCode::ExecutionFailed`].
     ExecutionFailed,
     /// A tool's own code.
     Own(ToolCode),

@@ -23,7 +23,7 @@ use words::{Used, used};
 /// How much an expression may compute: enough for any sane one, and done in well under a
 /// millisecond.
 const FUEL: u64 = 20_000;
-/// Longest expression.
+/// Longest expression that is parsed.
 const TEXT_BYTES_MAX: usize = 4_096;
 
 /// What is absent is an error: a template must not write nothing where something was meant.

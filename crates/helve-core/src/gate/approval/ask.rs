@@ -69,7 +69,7 @@ pub enum Decided {
 /// An approval that a call uses up by starting.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Grant {
-    /// The approval.
+    /// The approval that the start uses up.
     pub approval_id: ApprovalId,
     /// The binding of what is about to run.
     pub binding: String,
@@ -85,7 +85,7 @@ pub struct Grant {
 /// The approval by which a call runs: what its handler is told.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Approved {
-    /// The approval.
+    /// The approval that a person gave, or a rule stood for.
     pub approval_id: ApprovalId,
     /// What the person saw beside the arguments; see [`Approval::fingerprint`].
     pub fingerprint: Option<String>,

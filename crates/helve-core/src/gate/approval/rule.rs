@@ -16,7 +16,7 @@ use crate::run::{Step, StepKind};
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Rule {
-    /// The rule.
+    /// Its id, by which it is listed and taken back.
     pub id: RuleId,
     /// The question that it comes from.
     pub approval_id: ApprovalId,
@@ -30,9 +30,9 @@ pub struct Rule {
     pub digest: Arc<str>,
     /// Who answers for the call.
     pub principal: Option<String>,
-    /// Which agent.
+    /// The agent that it was given to; other agents ask.
     pub agent: Option<String>,
-    /// Which session.
+    /// The session that it was given in; other sessions ask.
     pub session: Option<String>,
     /// What of the arguments must be as it was.
     pub same: Same,

@@ -66,7 +66,7 @@ pub enum HookEvent {
     DirectoryAdded,
     /// Instructions were read.
     InstructionsLoaded,
-    /// Any other.
+    /// An event that Helve does not know, by its name.
     Other(Arc<str>),
 }
 
@@ -100,7 +100,7 @@ impl HookEvent {
         Self::InstructionsLoaded,
     ];
 
-    /// Its name.
+    /// The name that hooks and configuration use.
     pub fn as_str(&self) -> &str {
         match self {
             Self::PreToolUse => "PreToolUse",

@@ -23,7 +23,7 @@ use super::HookEvent;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct HookInput {
-    /// The event.
+    /// The name of the event.
     #[serde(rename = "hook_event_name")]
     #[schemars(with = "String", regex(pattern = r"^[A-Za-z0-9_.:-]{1,64}$"))]
     pub event: HookEvent,
@@ -42,7 +42,7 @@ pub struct HookInput {
     /// The session's permission mode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub permission_mode: Option<Cow<'static, str>>,
-    /// Which agent.
+    /// The agent that raised the event.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
     /// What sort of agent.
@@ -52,10 +52,10 @@ pub struct HookInput {
     /// tool that a hook looks at has them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_name: Option<String>,
-    /// Its arguments.
+    /// The arguments of that tool.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_input: Option<Value>,
-    /// The call.
+    /// The id of the call, which joins the events of one call.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tool_use_id: Option<String>,
     /// What else the event brings, by the names of the reference: `prompt`, `reason`.

@@ -8,7 +8,7 @@ use crate::tool::Tool;
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Counterpart {
-    /// Our tool.
+    /// The full name of our tool.
     pub tool: &'static str,
     /// Their names for it.
     pub names: &'static [&'static str],

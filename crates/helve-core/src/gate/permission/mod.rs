@@ -95,9 +95,9 @@ impl Destination {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(tag = "type", rename_all = "camelCase", rename_all_fields = "camelCase")]
 pub enum PermissionUpdate {
-    /// Adds rules.
+    /// Adds rules to those that are there.
     AddRules {
-        /// The rules.
+        /// The rules to add.
         rules: Vec<RuleValue>,
         /// What they say.
         behavior: Stance,
@@ -106,16 +106,16 @@ pub enum PermissionUpdate {
     },
     /// These rules instead of those that say the same.
     ReplaceRules {
-        /// The rules.
+        /// The rules that are there afterwards.
         rules: Vec<RuleValue>,
         /// What they say.
         behavior: Stance,
         /// Where they are kept.
         destination: Destination,
     },
-    /// Removes rules.
+    /// Removes rules where they are there.
     RemoveRules {
-        /// The rules.
+        /// The rules to remove.
         rules: Vec<RuleValue>,
         /// What they say.
         behavior: Stance,
@@ -124,21 +124,21 @@ pub enum PermissionUpdate {
     },
     /// Changes the mode.
     SetMode {
-        /// The mode.
+        /// The mode from now on.
         mode: PermissionMode,
         /// Where it is kept.
         destination: Destination,
     },
     /// More folders whose files may be changed.
     AddDirectories {
-        /// The folders.
+        /// The folders to add, by path.
         directories: Vec<String>,
         /// Where they are kept.
         destination: Destination,
     },
     /// Fewer such folders.
     RemoveDirectories {
-        /// The folders.
+        /// The folders to remove, by path.
         directories: Vec<String>,
         /// Where they are kept.
         destination: Destination,

@@ -25,7 +25,7 @@ pub enum Expected {
     Value(Value),
     /// Something that this expression over `value` is true of.
     Predicate {
-        /// The expression.
+        /// What must be true of the state's value.
         expression: Expression,
         /// What it begins with.
         operator: Operator,
