@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 struct Percentage {
     /// How much of it, in percent.
     percent: f64,
-    /// Of what.
+    /// The number that it is a share of.
     of: f64,
 }
 

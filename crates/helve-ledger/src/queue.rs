@@ -40,7 +40,7 @@ pub enum Health {
     Working,
     /// The ends of calls, into the room that the reserve left. Nothing new starts.
     ReportsOnly(JournalError),
-    /// Nothing.
+    /// Nothing can be written.
     Broken(JournalError),
     /// Nothing, and nothing is kept for later, until a person has looked. Why, in words.
     Quarantined(Arc<str>),

@@ -32,7 +32,7 @@ pub struct Report {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Verdict {
-    /// It may.
+    /// It may be reached.
     Allow,
     /// It may not.
     Deny,
@@ -41,7 +41,7 @@ pub enum Verdict {
 /// What would become of one address.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct AddressReport {
-    /// The address.
+    /// One of the addresses that the name stands for.
     pub address: IpAddr,
     /// Whether a connection may go there.
     pub verdict: Verdict,

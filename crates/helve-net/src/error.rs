@@ -82,7 +82,7 @@ pub enum NetError {
     TooLarge {
         /// Host and port.
         host: String,
-        /// The bound.
+        /// How many bytes are allowed.
         limit: usize,
     },
     /// A redirect that is not followed.

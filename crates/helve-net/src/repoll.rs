@@ -25,7 +25,7 @@ pub struct Repoll {
 
 struct Wakes {
     state: AtomicU8,
-    /// Whoever polls.
+    /// The task that polls the connection.
     task: AtomicWaker,
 }
 

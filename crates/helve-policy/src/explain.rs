@@ -30,7 +30,7 @@ pub struct Explanation {
 /// A policy that applies.
 #[derive(Debug, Clone, Serialize)]
 pub struct Applied {
-    /// The policy.
+    /// The policy, as people read it.
     #[serde(flatten)]
     pub statement: Statement,
     /// Whether the decision is its own.

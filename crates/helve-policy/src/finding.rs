@@ -19,7 +19,7 @@ pub enum Severity {
 pub struct Finding {
     /// How bad it is.
     pub severity: Severity,
-    /// The file.
+    /// The file that has the mistake.
     pub file: String,
     /// The line, from 1.
     pub line: usize,

@@ -18,7 +18,7 @@ use crate::scope::Scope;
 pub(crate) struct Parsed {
     /// Its `@id`, or its file and line.
     pub(crate) name: Arc<str>,
-    /// Its `@reason`.
+    /// The text of its `@reason`, which denials quote.
     pub(crate) reason: Option<String>,
     pub(crate) weight: Weight,
     pub(crate) file: Arc<str>,

@@ -88,10 +88,10 @@ pub struct Statement {
     pub name: String,
     /// `permit` or `forbid`.
     pub effect: &'static str,
-    /// Its `@reason`.
+    /// The text of its `@reason`, which denials quote.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
-    /// The file.
+    /// The file that has it.
     pub file: String,
     /// The line, from 1.
     pub line: usize,

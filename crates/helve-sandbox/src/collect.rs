@@ -18,7 +18,7 @@ const NAMED_MAX: usize = 20;
 pub struct FileOut {
     /// Where, relative to the work directory.
     pub path: PathBuf,
-    /// Its size.
+    /// How large the file is.
     pub bytes: u64,
     /// Whether it can be executed.
     pub executable: bool,

@@ -48,7 +48,7 @@ impl Job {
         }
     }
 
-    /// Adds arguments.
+    /// Adds arguments behind those that are there.
     pub fn args<S: Into<String>>(mut self, args: impl IntoIterator<Item = S>) -> Self {
         self.args.extend(args.into_iter().map(Into::into));
         self
@@ -71,7 +71,7 @@ pub const PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 pub struct FileIn {
     /// Where, relative to the work directory.
     pub path: PathBuf,
-    /// Its content.
+    /// What the file holds.
     pub content: Vec<u8>,
     /// Whether it can be executed.
     pub executable: bool,

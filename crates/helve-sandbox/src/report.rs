@@ -79,7 +79,7 @@ pub enum Guard {
     Pids,
     /// Time on a processor.
     Cpu,
-    /// Time.
+    /// Time on the clock, waiting included.
     Wall,
     /// The size of the work directory.
     WorkBytes,
@@ -90,7 +90,7 @@ pub enum Guard {
 }
 
 impl Guard {
-    /// Every guard.
+    /// Every guard, in the order of the declaration.
     pub const ALL: [Self; 14] = [
         Self::Files,
         Self::Processes,
@@ -162,7 +162,7 @@ impl fmt::Display for Guard {
 pub struct Confinement {
     /// In a word.
     pub level: Level,
-    /// What held.
+    /// The guards that were in force.
     pub enforced: Vec<Guard>,
     /// What did not hold.
     pub not_enforced: Vec<Guard>,
@@ -193,14 +193,14 @@ impl Confinement {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case", tag = "status")]
 pub enum End {
-    /// By itself.
+    /// The program ended by itself.
     Exited {
         /// With this code.
         code: i32,
     },
     /// By a signal that we did not send.
     Signaled {
-        /// Its number.
+        /// The number of the signal.
         signal: i32,
     },
     /// It used more memory than it may.

@@ -125,7 +125,7 @@ impl LockedAnchor<'_> {
         read_from(self.file)
     }
 
-    /// Empties it.
+    /// Empties the anchor, as if no journal had been here.
     pub(crate) fn forget(&mut self) -> io::Result<()> {
         self.file.set_len(0)?;
         self.file.sync_all()

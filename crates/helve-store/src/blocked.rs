@@ -9,7 +9,7 @@ use std::path::Path;
 /// A process that keeps the journal locked.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Blocker {
-    /// Its id.
+    /// The process id, as `ps` shows it.
     pub pid: u32,
     /// Whether it is suspended (`SIGSTOP`), so that it lets go only once it is continued or ended.
     pub is_suspended: bool,

@@ -25,7 +25,7 @@ pub enum StoreError {
         .path.display()
     )]
     Gone {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// How many entries it had, at least.
         entries: i64,
@@ -44,7 +44,7 @@ pub enum StoreError {
     /// Another process is at work on the files as a whole, and takes long.
     #[error("`{}` is not available", .path.display())]
     Held {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// What it may be doing.
         #[source]
@@ -53,7 +53,7 @@ pub enum StoreError {
     /// The file or its folder may not be written.
     #[error("`{}` cannot be written; check the permissions of the file and its folder", .path.display())]
     ReadOnly {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// What SQLite says.
         #[source]
@@ -62,7 +62,7 @@ pub enum StoreError {
     /// The file is something else.
     #[error("`{}` is not a database; choose another path, or move the file away", .path.display())]
     NotADatabase {
-        /// The file.
+        /// The file that should be a journal.
         path: PathBuf,
         /// What SQLite says.
         #[source]
@@ -74,7 +74,7 @@ pub enum StoreError {
     /// The file is damaged.
     #[error("`{}` is damaged; keep a copy of it, then restore a backup or move it away", .path.display())]
     Corrupt {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// What SQLite says.
         #[source]
@@ -83,7 +83,7 @@ pub enum StoreError {
     /// A later version of Helve wrote the file.
     #[error("`{}` has format {found}, and this version of helve knows {known}; update helve", .path.display())]
     Newer {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// The file's format.
         found: i64,
@@ -96,7 +96,7 @@ pub enum StoreError {
          date when it opens it", .path.display()
     )]
     Older {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// The file's format.
         found: i64,
@@ -106,7 +106,7 @@ pub enum StoreError {
     /// An earlier version of Helve wrote the file, and it is not the one that its anchor knows.
     #[error("`{}` has format {found} and stays as it is: {why}", .path.display())]
     OlderInQuarantine {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// The file's format.
         found: i64,
@@ -120,7 +120,7 @@ pub enum StoreError {
         .path.display()
     )]
     OlderInUse {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// The file's format.
         found: i64,
@@ -130,7 +130,7 @@ pub enum StoreError {
     /// An earlier version of Helve wrote the file, and it could not be brought up to date. It is as it was.
     #[error("`{}` has format {found} and could not be brought to {known}; nothing in it was changed", .path.display())]
     NotMigrated {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// The file's format.
         found: i64,
@@ -149,7 +149,7 @@ pub enum StoreError {
          it with `helve audit accept`", .path.display()
     )]
     Cut {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// The last entry that was there.
         seq: i64,
@@ -157,7 +157,7 @@ pub enum StoreError {
     /// No space is left.
     #[error("the disk that holds `{}` is full; free some space, and writing resumes by itself", .path.display())]
     DiskFull {
-        /// The file.
+        /// The file that cannot grow.
         path: PathBuf,
         /// What SQLite or the operating system says.
         #[source]
@@ -166,7 +166,7 @@ pub enum StoreError {
     /// Another process kept the file locked for too long.
     #[error("another process keeps `{}` locked{}", .path.display(), who(.blocker.as_ref()))]
     Busy {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// The process, where the system tells.
         blocker: Option<Blocker>,
@@ -177,7 +177,7 @@ pub enum StoreError {
     /// SQLite refused for another reason.
     #[error("the journal `{}` failed", .path.display())]
     Sqlite {
-        /// The file.
+        /// The journal's file.
         path: PathBuf,
         /// What SQLite says.
         #[source]

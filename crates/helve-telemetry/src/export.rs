@@ -20,7 +20,7 @@ const BATCH_SPANS_MAX: usize = 2_048;
 const BATCH_BYTES_MAX: usize = 1 << 20;
 /// How long the collector has to answer.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
-/// Largest answer.
+/// Most bytes of an answer that are read.
 const ANSWER_BYTES_MAX: usize = 64 << 10;
 /// How often a batch is sent that the collector cannot take at the time.
 const TRIES: u32 = 3;
@@ -37,7 +37,7 @@ pub(crate) enum Message {
     Flush(oneshot::Sender<()>),
 }
 
-/// What sends.
+/// Collects spans from the queue and sends them in batches.
 pub(crate) struct Exporter {
     options: TelemetryOptions,
     client: Client,
@@ -57,7 +57,7 @@ enum Collector {
 #[derive(Clone, Copy, PartialEq)]
 enum Patience {
     Retry,
-    /// Somebody waits.
+    /// One attempt only, because a caller waits for it.
     Once,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct ResourceSpans {
     pub(crate) scope_spans: Vec<ScopeSpans>,
 }
 
-/// A service.
+/// The service that the spans come from.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Resource {
     #[prost(message, repeated, tag = "1")]
@@ -49,7 +49,7 @@ pub(crate) struct ScopeSpans {
     pub(crate) spans: Vec<Span>,
 }
 
-/// A library.
+/// The library that made the spans.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Scope {
     #[prost(string, tag = "1")]
@@ -104,7 +104,7 @@ impl Status {
     pub(crate) const ERROR: i32 = 2;
 }
 
-/// An attribute.
+/// An attribute: a key with its value.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct KeyValue {
     #[prost(string, tag = "1")]
@@ -123,16 +123,16 @@ pub(crate) struct AnyValue {
 /// The sorts of value that we use.
 #[derive(Clone, PartialEq, prost::Oneof)]
 pub(crate) enum Value {
-    /// A text.
+    /// Text in UTF-8.
     #[prost(string, tag = "1")]
     Text(String),
     /// Yes or no.
     #[prost(bool, tag = "2")]
     Bool(bool),
-    /// A number.
+    /// A whole number.
     #[prost(int64, tag = "3")]
     Int(i64),
-    /// A list.
+    /// A list of values.
     #[prost(message, tag = "5")]
     List(ListValue),
 }
@@ -149,7 +149,7 @@ pub(crate) fn text(key: &str, value: impl Into<String>) -> KeyValue {
     attribute(key, Value::Text(value.into()))
 }
 
-/// An attribute.
+/// Pairs a key with its value.
 pub(crate) fn attribute(key: &str, value: Value) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { value: Some(value) }) }
 }

@@ -18,7 +18,7 @@ impl ManualClock {
         Self { micros: AtomicI64::new(start.as_microsecond()) }
     }
 
-    /// Moves forward.
+    /// Moves the clock forward.
     pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).expect("tests do not span ages");
         self.micros.fetch_add(micros, Ordering::SeqCst);

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 pub struct SampleCall {
     /// What is known from the beginning.
     pub facts: Facts,
-    /// The arguments.
+    /// What the tool is called with.
     pub arguments: Value,
 }
 

@@ -24,7 +24,7 @@ pub fn python(venv: &str) -> String {
     home().join(venv).join("bin/python").display().to_string()
 }
 
-/// Node 22.
+/// The executable of Node 22.
 pub fn node() -> String {
     home().join("bin/node").display().to_string()
 }
@@ -54,7 +54,7 @@ impl Peer {
         format!("http://127.0.0.1:{}{path}", self.port)
     }
 
-    /// Its process.
+    /// Its process id.
     pub fn pid(&self) -> u32 {
         self.child.id()
     }

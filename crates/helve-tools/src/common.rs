@@ -193,7 +193,7 @@ pub struct Hints {
     /// A name for people.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub title: Option<String>,
-    /// Changes nothing.
+    /// The tool changes nothing.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub read_only: Option<bool>,
     /// May delete or overwrite.
@@ -242,7 +242,7 @@ pub enum Retry {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RetryPreset {
-    /// One attempt.
+    /// One attempt, and no more.
     #[default]
     None,
     /// Three more attempts, a second apart.

@@ -72,7 +72,7 @@ impl Drop for Subscription {
 /// What a listener gets.
 #[derive(Debug, Clone)]
 pub enum Delivery {
-    /// An event.
+    /// Something that happened.
     Event(Arc<Event>),
     /// The listener was too slow; so many events are gone.
     Missed(u64),

@@ -28,7 +28,7 @@ pub enum WhenMet {
     Off,
     /// Ask a person.
     Ask,
-    /// Deny it.
+    /// Deny the call.
     Deny,
 }
 

@@ -20,7 +20,7 @@ const FILE_BYTES_MAX: usize = 4 << 20;
 /// Deepest nesting in a file. The parser itself stops a little later.
 const DEPTH_MAX: usize = 64;
 
-/// One file.
+/// A configuration file: its values, and where each stands in the text.
 pub struct Document {
     pub path: PathBuf,
     pub value: Value,

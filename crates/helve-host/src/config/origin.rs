@@ -13,19 +13,19 @@ pub enum Origin {
     Default,
     /// A line of a file.
     File {
-        /// The file.
+        /// The path of the file.
         path: PathBuf,
-        /// From 1.
+        /// The line, counted from 1.
         line: usize,
         /// From 1, in characters.
         column: usize,
     },
     /// An environment variable.
     Env {
-        /// Its name.
+        /// The name of the variable.
         variable: String,
     },
-    /// `--set`.
+    /// A `--set` on the command line.
     Flag {
         /// What followed it.
         text: String,

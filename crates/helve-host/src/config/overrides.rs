@@ -15,7 +15,7 @@ use crate::suggest;
 const PREFIX: &str = "HELVE_";
 const BETWEEN_LEVELS: &str = "__";
 
-/// One value.
+/// A value that replaces the one in the files.
 pub(super) struct Override {
     pub(super) pointer: String,
     pub(super) value: Value,

@@ -38,7 +38,7 @@ impl OwnFolder {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Lead {
     pub named: PathBuf,
-    /// Without links.
+    /// The path with all links followed.
     pub end: PathBuf,
     /// Whether that is in the project's own folder.
     pub(crate) is_inside: bool,

@@ -15,7 +15,7 @@ use serde::{Deserialize, Serialize};
 
 use super::RetentionSection;
 
-/// Helve's configuration.
+/// Every key of `helve.toml`.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
@@ -527,7 +527,7 @@ pub enum Resource {
 pub struct CheckSection {
     /// The tool. It must be read-only, not composed, and without preconditions of its own.
     pub tool: String,
-    /// Its arguments.
+    /// The arguments that the tool is called with.
     #[serde(default)]
     pub arguments: serde_json::Map<String, serde_json::Value>,
     /// Whether the condition holds: an expression over `result`, as in `result.remaining > 0`.

@@ -270,7 +270,7 @@ fn own_address(config: &ServerConfig) -> Option<HostPattern> {
 /// Which servers a command needs.
 #[derive(Debug, Clone, Copy)]
 pub enum Which<'a> {
-    /// All.
+    /// Every server that is configured.
     All,
     /// The one of this name.
     Named(&'a str),
@@ -343,7 +343,7 @@ impl Attached {
         )
     }
 
-    /// Ends them.
+    /// Ends the servers and waits until they are gone.
     pub async fn close(&self) {
         if let Some(servers) = &self.servers {
             servers.close().await;

@@ -1,4 +1,4 @@
-//! One connection.
+//! A connection that stays open between requests to the same address.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, Waker};

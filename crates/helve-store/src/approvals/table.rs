@@ -85,7 +85,7 @@ pub(crate) fn keep(db: &Connection, approval: &Approval) -> rusqlite::Result<()>
     .map(drop)
 }
 
-/// One question.
+/// Reads one approval by its id.
 pub(crate) fn find(db: &Connection, id: &str) -> rusqlite::Result<Option<Approval>> {
     db.prepare_cached("SELECT body FROM approvals WHERE id = ?1")?.query_one([id], body).optional()
 }

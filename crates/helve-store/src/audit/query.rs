@@ -1,4 +1,4 @@
-//! Finding calls.
+//! Finds calls in the journal by what a reader asks of them.
 
 use std::io::Write;
 use std::ops::{ControlFlow, Range};
@@ -97,7 +97,7 @@ impl Default for AuditQuery {
 /// What [`Audit::show`] found.
 #[derive(Debug, Clone)]
 pub enum Shown {
-    /// The call.
+    /// The call with this id.
     Call(Box<CallRecord>),
     /// Several calls' ids begin so; these are some of them.
     Ambiguous(Vec<CallId>),

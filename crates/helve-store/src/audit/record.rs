@@ -57,9 +57,9 @@ pub struct CallRecord {
 #[derive(Debug, Clone, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct StepRecord {
-    /// When.
+    /// When it happened.
     pub at: Timestamp,
-    /// What.
+    /// What happened.
     #[serde(flatten)]
     pub kind: StepKind,
     /// What was said: a result, or an error. Absent where nothing was, or once erased.
@@ -86,7 +86,7 @@ pub enum CallStatus {
 }
 
 impl CallStatus {
-    /// Every status.
+    /// Every status, in the order of the declaration.
     pub const ALL: [Self; 6] =
         [Self::Started, Self::Done, Self::Returned, Self::Failed, Self::Denied, Self::Pending];
 
@@ -118,7 +118,7 @@ impl From<EndStatus> for CallStatus {
 /// An entry's place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ChainLink {
-    /// Its number.
+    /// The entry's number in the journal.
     pub seq: i64,
     /// Its hash in hexadecimal.
     pub hash: String,

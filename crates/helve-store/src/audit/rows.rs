@@ -16,7 +16,7 @@ pub(super) const COLUMNS: &str = "seq, kind, call_id, hash, head, payload, lengt
 /// The same without what was said. SQLite does not even read that: it stands behind all the others.
 pub(super) const HEADS: &str = "seq, kind, call_id, hash, head, NULL, 0";
 
-/// One row.
+/// A row of the journal, before its JSON is read.
 pub(super) struct StoredEntry {
     pub(super) seq: i64,
     /// Absent: no kind that we know.

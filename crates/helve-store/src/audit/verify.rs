@@ -60,7 +60,7 @@ impl Verification {
 /// The last entry of a chain. Whoever keeps it elsewhere can tell later whether it is still there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
-    /// Its number.
+    /// The entry's number in the journal.
     pub seq: i64,
     /// Its hash in hexadecimal.
     pub hash: String,

@@ -30,7 +30,7 @@ pub enum BackupError {
     /// A later version made it.
     #[error("the backup has format {found}, and this version of helve knows {FORMAT}; update helve")]
     Newer {
-        /// Its format.
+        /// The format that the manifest names.
         found: u64,
     },
     /// A file of it is not what was written.
@@ -58,7 +58,7 @@ pub enum BackupError {
     /// The ledger cannot be copied.
     #[error("cannot copy the ledger to `{}`", .path.display())]
     Copy {
-        /// The copy.
+        /// The file that should become the copy.
         path: PathBuf,
         /// What SQLite says.
         #[source]

@@ -71,7 +71,7 @@ pub struct Progress {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Stage {
-    /// Copying files.
+    /// Copying the ledger and its files.
     Copying,
     /// Checking the chain of the copy.
     Checking,

@@ -37,7 +37,7 @@ pub struct Comparison {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct Restored {
-    /// The ledger.
+    /// The file of the ledger that is in place now.
     pub journal: PathBuf,
     /// Where the one that stood there is kept. Absent: there was none.
     pub aside: Option<PathBuf>,

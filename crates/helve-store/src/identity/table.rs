@@ -120,7 +120,7 @@ pub(crate) fn changes(db: &Connection) -> rusqlite::Result<u64> {
     Ok(changes.and_then(|changes| u64::try_from(changes).ok()).unwrap_or(0))
 }
 
-/// One key.
+/// Reads one key by its id.
 pub(crate) fn find(db: &Connection, id: KeyId) -> rusqlite::Result<Option<Key>> {
     db.prepare_cached("SELECT body FROM api_keys WHERE id = ?1")?.query_one([id.to_string()], body).optional()
 }

@@ -11,7 +11,7 @@ const KEPT_MAX: i64 = 10_000;
 /// One object that a call writes, with what was there before.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Deed {
-    /// The account.
+    /// The account that holds the object.
     pub account: String,
     /// The collection, as the server calls it.
     pub collection: String,

@@ -14,17 +14,17 @@ const BYTES_MAX: i64 = 256 << 20;
 /// A draft that a call makes, replaces or deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DraftDeed {
-    /// Who calls.
+    /// The principal whose call it is.
     pub principal: String,
     /// The key of their call.
     pub key: String,
-    /// The account.
+    /// The account that holds the draft.
     pub account: String,
     /// The Message-ID of the draft that is made. Absent where one is only deleted.
     pub message_id: Option<String>,
     /// Our number of the draft that goes.
     pub former: Option<i64>,
-    /// Its bytes.
+    /// The bytes of the draft that goes, from which undoing makes it again.
     pub former_bytes: Option<Vec<u8>>,
     /// What the call answers, as JSON.
     pub answer: String,

@@ -9,7 +9,7 @@ pub enum OfficeError {
     /// The file cannot be made, or its folder is not there.
     #[error("cannot open the office file `{}`; check that its folder exists and may be written", .path.display())]
     Open {
-        /// The file.
+        /// The office file.
         path: PathBuf,
         /// What SQLite says.
         #[source]
@@ -18,9 +18,9 @@ pub enum OfficeError {
     /// A newer Helve wrote it.
     #[error("`{}` was written by a newer Helve (format {found}, this one knows {known}); update Helve", .path.display())]
     Newer {
-        /// The file.
+        /// The office file.
         path: PathBuf,
-        /// Its format.
+        /// The format that the file has.
         found: i64,
         /// The newest format that this Helve knows.
         known: i64,

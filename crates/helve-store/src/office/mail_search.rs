@@ -28,7 +28,7 @@ pub struct MailRow {
     pub account: String,
     /// The server's name for it.
     pub key: String,
-    /// Its Message-ID.
+    /// The `Message-ID` in the mail's head. Absent: it has none.
     pub message_id: Option<String>,
     /// The thread it belongs to.
     pub thread: i64,
@@ -82,7 +82,7 @@ pub struct MailQuery {
 /// What was found, newest first.
 #[derive(Debug, Clone, Default)]
 pub struct MailHits {
-    /// The mails.
+    /// The mails of this page.
     pub mails: Vec<MailRow>,
     /// From where on there is more.
     pub next: Option<i64>,
@@ -91,7 +91,7 @@ pub struct MailHits {
 /// Somebody who stands in mails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonSeen {
-    /// Whose mails.
+    /// The account in whose mails they stand.
     pub account: String,
     /// The address, in small letters.
     pub address: String,
@@ -101,7 +101,7 @@ pub struct PersonSeen {
     pub times: u64,
     /// In how many mails that the account's own person wrote to them.
     pub written: u64,
-    /// When last.
+    /// When the latest of these mails was sent.
     pub last_at: Timestamp,
 }
 

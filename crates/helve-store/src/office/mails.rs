@@ -38,7 +38,7 @@ pub struct MailFlags {
 pub struct NewMailRow {
     /// The server's name for it.
     pub key: String,
-    /// Its Message-ID.
+    /// The `Message-ID` in the mail's head. Absent: it has none.
     pub message_id: Option<String>,
     /// The Message-IDs that it answers or continues.
     pub related: Vec<String>,

@@ -26,7 +26,7 @@ pub struct NewObject {
     pub unreadable: Option<String>,
     /// Summary or name.
     pub title: String,
-    /// Location.
+    /// Where it takes place.
     pub place: String,
     /// Description and what else is to be found.
     pub notes: String,
@@ -119,9 +119,9 @@ pub struct ObjectPage {
 /// What a writer thinks is there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Before {
-    /// Nothing.
+    /// No object stands at this address.
     Nothing,
-    /// This version.
+    /// The object has this version.
     Version(String),
     /// It does not matter: the bytes come from the server.
     Anything,

@@ -48,13 +48,13 @@ impl OutboxState {
 /// A mail that is about to be sent.
 #[derive(Debug, Clone)]
 pub struct NewOutboxRow {
-    /// Who sends.
+    /// The principal whose call sends it.
     pub principal: String,
     /// The key of their call.
     pub key: String,
     /// From which account.
     pub account: String,
-    /// Its Message-ID.
+    /// The `Message-ID` that the mail carries.
     pub message_id: String,
     /// What was approved.
     pub fingerprint: String,

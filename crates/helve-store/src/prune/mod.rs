@@ -133,7 +133,7 @@ impl fmt::Display for Hold {
     }
 }
 
-/// What went.
+/// What was removed, and what had to stay.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 #[non_exhaustive]
 pub struct PruneReport {

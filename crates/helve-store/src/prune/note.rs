@@ -51,9 +51,9 @@ pub struct Cut {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub struct Range {
-    /// The first.
+    /// The number of the first entry.
     pub first: i64,
-    /// The last.
+    /// The number of the last entry, which is part of the range.
     pub last: i64,
     /// How many of them are concerned.
     pub entries: i64,

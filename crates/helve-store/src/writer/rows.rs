@@ -26,7 +26,7 @@ pub(super) struct Rows {
     sql: String,
 }
 
-/// One row.
+/// An entry that is ready to be inserted.
 struct Row {
     text: RowText,
     place: Position,

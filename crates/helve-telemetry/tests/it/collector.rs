@@ -18,7 +18,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use prost::Message;
 use serde_json::{Value, json};
 
-/// What came.
+/// Keeps what was posted, with its head.
 #[derive(Clone, Default)]
 pub(crate) struct Collector {
     posts: Arc<Mutex<Vec<(HeaderMap, Bytes)>>>,

@@ -32,7 +32,7 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// What a new ledger goes by.
 #[derive(Clone)]
 pub struct Setup {
-    /// The time.
+    /// The clock that the ledger reads.
     pub clock: Arc<dyn Clock>,
     /// How much may be remembered.
     pub limits: MemoryLimits,

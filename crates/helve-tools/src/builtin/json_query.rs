@@ -13,7 +13,7 @@ use serde_json_path::JsonPath;
 
 use super::wrong_argument;
 
-/// Longest query.
+/// Longest query that is parsed.
 const QUERY_BYTES_MAX: usize = 500;
 /// Deepest nesting of brackets and parentheses; the parser of queries backtracks at each.
 const QUERY_DEPTH_MAX: usize = 6;
@@ -177,9 +177,9 @@ struct Shape {
     depth: usize,
     /// Steps: `.` and `[`.
     steps: u64,
-    /// `..`
+    /// Recursive descents: `..`.
     descents: u32,
-    /// `?`
+    /// Filters: `?`.
     filters: u32,
     /// `$` within filters.
     roots: u32,
@@ -253,7 +253,7 @@ struct List {
 struct Size {
     /// Values, and their text in units of [`BYTES_PER_VISIT`].
     values: u64,
-    /// Levels.
+    /// Deepest nesting of objects and lists.
     depth: u64,
 }
 

@@ -55,7 +55,7 @@ struct Output {
     unique_words: usize,
     /// Sentences, by the Unicode rules of text segmentation.
     sentences: usize,
-    /// Lines.
+    /// Lines, with or without a line break at the end.
     lines: usize,
     /// Blocks of lines with an empty line between them.
     paragraphs: usize,

@@ -20,7 +20,7 @@ pub(super) const PORT: u16 = 3129;
 const CALLS_AT_ONCE: usize = 16;
 /// Calls of one run.
 const CALLS_MAX: u32 = 1_000;
-/// Longest request.
+/// Longest request that code may send.
 const REQUEST_BYTES_MAX: u64 = 1 << 20;
 
 /// Serves until it is dropped, or until `stop` is cancelled because a call waits for a person: then the code

@@ -16,7 +16,7 @@ use super::language::OWN_DIR;
 /// How the content of a file is written.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub(super) enum Encoding {
-    /// As text.
+    /// As text in UTF-8.
     #[default]
     #[serde(rename = "utf-8")]
     Utf8,
@@ -31,7 +31,7 @@ pub(super) enum Encoding {
 pub(super) struct Given {
     /// Where, relative to the work directory: `data/in.csv`.
     path: String,
-    /// Its content.
+    /// What the file holds, in that encoding.
     content: String,
     /// `utf-8`, or `base64` for content that is not text.
     #[serde(default)]
@@ -43,7 +43,7 @@ pub(super) struct Given {
 pub(super) struct Artifact {
     /// Where, relative to the work directory.
     path: String,
-    /// Its size.
+    /// How large the file is.
     bytes: u64,
     /// How the content is written.
     #[serde(skip_serializing_if = "Option::is_none")]

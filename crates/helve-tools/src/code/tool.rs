@@ -36,7 +36,7 @@ pub struct CodeOptions {
     pub python: Option<PathBuf>,
     /// The interpreter of JavaScript.
     pub javascript: Option<PathBuf>,
-    /// The shell.
+    /// The shell that runs scripts.
     pub shell: Option<PathBuf>,
     /// Files and folders that code may read beside the system's.
     pub read: Vec<PathBuf>,
@@ -92,7 +92,7 @@ impl CodeOptions {
 struct Input {
     /// What the code is written in.
     language: Language,
-    /// The code.
+    /// The program text to run.
     #[schemars(length(max = 1_000_000))]
     code: String,
     /// What it reads from its standard input.
@@ -144,7 +144,7 @@ struct Output {
 /// Links and the like, names that are no text, and what is too much.
 #[derive(Debug, Serialize, JsonSchema)]
 struct NotKept {
-    /// How many.
+    /// How many files were not kept.
     count: usize,
     /// The first of them.
     paths: Vec<String>,

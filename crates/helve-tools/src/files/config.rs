@@ -60,7 +60,7 @@ pub enum RootConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct RootDetail {
-    /// The folder.
+    /// Where the folder is.
     pub path: PathBuf,
     /// Whether nothing may be changed in it.
     #[serde(default)]
@@ -68,7 +68,7 @@ pub struct RootDetail {
 }
 
 impl RootConfig {
-    /// The folder.
+    /// Where the folder is.
     pub fn path(&self) -> &Path {
         match self {
             Self::Path(path) => path,

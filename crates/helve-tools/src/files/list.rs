@@ -62,7 +62,7 @@ fn some() -> usize {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Output {
-    /// The folder.
+    /// The folder that was listed.
     path: String,
     /// What is in it, sorted by path.
     entries: Vec<Listed>,

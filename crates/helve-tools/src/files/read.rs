@@ -53,7 +53,7 @@ struct Input {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Output {
-    /// The file.
+    /// The file that was read.
     path: String,
     /// What it holds, or the piece that was asked for.
     content: String,

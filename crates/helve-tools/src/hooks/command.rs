@@ -32,7 +32,7 @@ const ASYNC_MAX: Duration = Duration::from_secs(600);
 /// Longest first line that is looked at while the command runs.
 const FIRST_LINE_BYTES_MAX: usize = 4_096;
 
-/// A command.
+/// A hook that runs a program.
 pub(super) struct CommandHook {
     launcher: Arc<dyn Launcher>,
     label: String,

@@ -51,7 +51,7 @@ pub enum HookKind {
     McpTool,
 }
 
-/// One hook.
+/// A hook, as an entry of the configuration.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookConfig {

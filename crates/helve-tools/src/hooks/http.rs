@@ -13,10 +13,10 @@ use super::read_answer;
 use crate::http::{literal, template::Template};
 use crate::web::client::LazyClient;
 
-/// Largest answer.
+/// Largest answer that is read.
 const RESPONSE_BYTES_MAX: usize = 1 << 20;
 
-/// A URL.
+/// A hook that posts to a URL.
 pub(super) struct HttpHook {
     client: LazyClient,
     url: Url,

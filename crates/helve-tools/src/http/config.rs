@@ -41,11 +41,11 @@ pub struct HttpToolConfig {
     pub response: ResponseConfig,
 }
 
-/// HTTP methods.
+/// The method of a request.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "UPPERCASE")]
 pub enum HttpMethod {
-    /// Reads.
+    /// Reads without changing anything.
     #[default]
     Get,
     /// Reads the headers alone.
@@ -56,7 +56,7 @@ pub enum HttpMethod {
     Put,
     /// Changes a part.
     Patch,
-    /// Deletes.
+    /// Deletes what the address names.
     Delete,
 }
 
@@ -67,7 +67,7 @@ pub enum HttpMethod {
     expecting = "a text such as `{argument}`, or `{ value = \"{argument}\", style = \"comma\" }`"
 )]
 pub enum QueryConfig {
-    /// The value.
+    /// The value as a template.
     Value(String),
     /// The value, and how a list or an object is written.
     Styled(StyledQuery),
@@ -77,7 +77,7 @@ pub enum QueryConfig {
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct StyledQuery {
-    /// The value.
+    /// The value as a template.
     pub value: String,
     /// How a list or an object is written.
     #[serde(default)]
@@ -93,15 +93,15 @@ pub enum QueryStyle {
     Repeat,
     /// `a=1&a=2`; an object stays whole, as JSON.
     Whole,
-    /// `a=1,2`
+    /// Joined by commas: `a=1,2`.
     Comma,
-    /// `a=1 2`
+    /// Joined by spaces: `a=1 2`.
     Space,
-    /// `a=1|2`
+    /// Joined by bars: `a=1|2`.
     Pipe,
     /// `a[x]=1&a[y][z]=2`, and `a[0]=1&a[1]=2` for a list
     Deep,
-    /// As JSON.
+    /// JSON, whole.
     Json,
 }
 
@@ -111,7 +111,7 @@ pub enum QueryStyle {
 pub enum BodyConfig {
     /// Arguments as they are.
     Preset(BodyPreset),
-    /// A mapping.
+    /// Content that is made of arguments.
     Mapped(BodyMapping),
 }
 
@@ -134,7 +134,7 @@ pub enum BodyMapping {
     Json(Value),
     /// Fields of a form.
     Form(BTreeMap<String, String>),
-    /// Plain text.
+    /// Plain text with arguments in it.
     Text(String),
 }
 

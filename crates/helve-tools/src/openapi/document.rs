@@ -16,7 +16,7 @@ pub enum ImportError {
     /// The file could not be read.
     #[error("the document `{name}` cannot be read; check the path")]
     File {
-        /// The file.
+        /// The file's name as configured.
         name: String,
         /// For the log.
         source: std::io::Error,

@@ -62,7 +62,7 @@ impl LazyClient {
         &self.0.policy
     }
 
-    /// The client.
+    /// The client, made at the first use.
     pub fn get(&self) -> Result<Arc<Client>, NetError> {
         if let Some(client) = self.0.client.get() {
             return Ok(Arc::clone(client));

@@ -62,11 +62,11 @@ impl Default for SearchConfig {
 pub enum ProviderName {
     /// A SearXNG of your own.
     Searxng,
-    /// Tavily.
+    /// Tavily, which needs a key.
     Tavily,
-    /// Brave Search.
+    /// Brave Search, which needs a key.
     Brave,
-    /// SerpAPI.
+    /// SerpAPI, which needs a key.
     Serpapi,
 }
 

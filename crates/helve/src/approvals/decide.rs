@@ -178,7 +178,7 @@ impl Approvals<'_> {
         self.0.ledger.approvals(query).await
     }
 
-    /// One question.
+    /// One approval by its id. None: there is none.
     pub async fn get(&self, id: ApprovalId) -> Result<Option<Approval>, JournalError> {
         let found = self.0.ledger.approval(id).await?;
         let now = self.0.clock.now();

@@ -24,9 +24,9 @@ pub enum Standing {
     Ready(Ready),
     /// It has begun and not ended yet.
     Running {
-        /// The call.
+        /// The call that runs.
         call_id: CallId,
-        /// Its tool.
+        /// The full name of the tool that runs.
         tool: Arc<str>,
     },
     /// It has ended, or will never run.
@@ -37,11 +37,11 @@ pub enum Standing {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Ready {
-    /// The question.
+    /// The approval that lets it run.
     pub approval_id: ApprovalId,
-    /// The call.
+    /// The call that was approved.
     pub call_id: CallId,
-    /// Its tool.
+    /// The full name of the tool that would run.
     pub tool: Arc<str>,
     /// Until when it can be run.
     pub expires_at: Timestamp,

@@ -250,7 +250,7 @@ impl ComposedBuilder<MapOver> {
         self
     }
 
-    /// Most items.
+    /// Sets how many items one call may have at most.
     pub fn items_max(mut self, items_max: usize) -> Self {
         self.shape.items_max = Some(items_max);
         self

@@ -18,7 +18,7 @@ use serde_json::{Map, Value};
 
 /// Most steps of one list.
 const STEPS_MAX: usize = 256;
-/// Most branches.
+/// Most branches of one conditional.
 const BRANCHES_MAX: usize = 32;
 /// Most calls at once.
 const CONCURRENCY_MAX: usize = 64;
@@ -101,7 +101,7 @@ pub(super) enum Arguments {
     Code(Transform),
 }
 
-/// What decides.
+/// The condition of a branch.
 #[derive(Debug)]
 pub(super) enum Test {
     Expression(Expression),
@@ -148,7 +148,7 @@ pub(super) struct Planner<'a> {
 /// What expressions at some place can name.
 struct Known<'a> {
     names: Vec<&'a str>,
-    /// Earlier steps.
+    /// The names of the steps that come earlier.
     steps: &'a [String],
 }
 

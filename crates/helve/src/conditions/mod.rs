@@ -21,7 +21,7 @@ pub use tool_check::ToolCheck;
 
 /// What a runtime knows for checking conditions.
 pub(crate) struct Conditions {
-    /// Connected accounts.
+    /// Tells which accounts are connected.
     pub(crate) integrations: Arc<dyn Integrations>,
     pub(crate) resources: BTreeMap<String, Arc<dyn Check>>,
     pub(crate) checks: BTreeMap<String, NamedCheck>,

@@ -17,9 +17,9 @@ use crate::runtime::Engine;
 /// checks could go in circles.
 #[derive(Debug, Clone)]
 pub struct ToolCheck {
-    /// The tool.
+    /// The full name of the tool to call.
     pub tool: String,
-    /// Its arguments.
+    /// The arguments that it is called with.
     pub arguments: Value,
     /// Whether the condition holds, by the tool's `result`.
     pub expect: Expression,

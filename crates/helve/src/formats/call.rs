@@ -78,7 +78,7 @@ pub enum FormatError {
     Field {
         /// The kind of block or item.
         item: &'static str,
-        /// The field.
+        /// The name of the field.
         field: &'static str,
         /// What stands there.
         found: String,
@@ -88,15 +88,15 @@ pub enum FormatError {
     TooLarge {
         /// The kind of block or item.
         item: &'static str,
-        /// The field.
+        /// The name of the field.
         field: &'static str,
-        /// The bound.
+        /// How large it may be.
         limit: usize,
     },
     /// More calls than one answer may hold.
     #[error("the answer holds more than {limit} calls")]
     TooMany {
-        /// The bound.
+        /// How many calls there may be.
         limit: usize,
     },
 }

@@ -32,7 +32,7 @@ pub enum Strictness {
     /// against them besides our tools we cannot see.
     #[default]
     Usual,
-    /// Never.
+    /// The provider is never asked to.
     Off,
     /// Wherever the schema can be written in the provider's strict subset without accepting
     /// anything that the tool would refuse.

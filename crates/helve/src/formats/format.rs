@@ -27,7 +27,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// Every format.
+    /// Every format, in the order of the declaration.
     pub const ALL: [Self; 6] =
         [Self::Anthropic, Self::OpenAi, Self::OpenAiChat, Self::Gemini, Self::Mcp, Self::Llm];
 

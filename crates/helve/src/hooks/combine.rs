@@ -46,9 +46,9 @@ impl std::fmt::Debug for Answered {
 /// Something that a hook said.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Said<T> {
-    /// Who.
+    /// The label of the hook.
     pub by: Arc<str>,
-    /// What.
+    /// What the hook said.
     pub what: T,
 }
 
@@ -56,7 +56,7 @@ pub struct Said<T> {
 #[derive(Debug, Clone)]
 #[non_exhaustive]
 pub struct Fired {
-    /// The event.
+    /// The event that the hooks saw.
     pub event: HookEvent,
     /// What each said, in the order of registration.
     pub answers: Vec<Answered>,

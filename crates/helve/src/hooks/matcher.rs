@@ -4,7 +4,7 @@ use std::fmt;
 
 use regex::{Regex, RegexBuilder};
 
-/// Longest matcher.
+/// Longest matcher that is compiled.
 const TEXT_BYTES_MAX: usize = 2_000;
 /// Largest compiled expression.
 const REGEX_BYTES_MAX: usize = 1 << 20;
@@ -43,7 +43,7 @@ pub struct MatcherError {
 }
 
 impl Matcher {
-    /// Matches all.
+    /// A matcher that fits every tool.
     pub fn all() -> Self {
         Self { text: "*".into(), form: Form::All }
     }

@@ -50,11 +50,11 @@ const LABEL_CHARS_MAX: usize = 80;
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HookEntry {
-    /// Of what.
+    /// The event that calls the hook.
     pub event: HookEvent,
     /// Only where this matches.
     pub matcher: Matcher,
-    /// The hook.
+    /// The code that runs then.
     pub hook: Arc<dyn Hook>,
     /// How long it may take; absent: as long as hooks of this event may.
     pub timeout: Option<Duration>,

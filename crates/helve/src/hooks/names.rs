@@ -15,9 +15,9 @@ use super::Matcher;
 /// The words in which a hook is told of a call.
 #[derive(Clone, Copy)]
 pub(crate) enum Spoken {
-    /// Helve's own.
+    /// Helve's own name for the tool.
     Own,
-    /// `mcp__server__tool`.
+    /// The name that Claude Code gives to tools of MCP servers: `mcp__server__tool`.
     Mcp,
     /// Those of Claude Code, under this name.
     Theirs(&'static str, &'static Counterpart),

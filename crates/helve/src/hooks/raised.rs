@@ -24,7 +24,7 @@ pub const RAISE: &str = "hook-fire";
 
 /// The field that tells hooks who raised an event. Events of Helve's own do not have it.
 const RAISED_BY: &str = "raised_by";
-/// Longest session.
+/// Most characters in the name of a session.
 const SESSION_CHARS_MAX: usize = 256;
 /// Events of one caller whose hooks run at a time.
 const CONCURRENT_PER_CALLER_MAX: u32 = 8;

@@ -76,7 +76,7 @@ pub(crate) enum Verdict {
     Well,
     /// It, or what it stands for, is in trouble.
     Unwell,
-    /// Nothing.
+    /// The call says nothing about the tool.
     Unknown,
 }
 

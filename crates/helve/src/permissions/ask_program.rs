@@ -29,13 +29,13 @@ pub struct PermissionQuestion {
     pub title: Option<String>,
     /// What the tool does.
     pub description: String,
-    /// The call.
+    /// The id of the call.
     #[serde(rename = "toolUseID")]
     pub tool_use_id: String,
     /// The agent that calls.
     #[serde(rename = "agentID", skip_serializing_if = "Option::is_none")]
     pub agent_id: Option<String>,
-    /// Who calls.
+    /// Whose call it is.
     pub caller: Arc<Caller>,
 }
 

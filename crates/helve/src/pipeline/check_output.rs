@@ -119,7 +119,7 @@ fn check_schema(tool: &Tool, value: &Value) -> Result<(), ToolError> {
 
 /// A result that is no larger than allowed.
 enum Measured {
-    /// As JSON.
+    /// The result as JSON.
     Text(Box<RawValue>),
     /// It has a text that is too long to be kept, and at least so many bytes.
     Long { least: usize },

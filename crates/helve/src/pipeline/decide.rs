@@ -61,7 +61,7 @@ impl PermittedCall {
         Self { tool, call, permission: Permission { grant: Some(Box::new(grant)), approved } }
     }
 
-    /// The tool.
+    /// The tool that may run.
     pub(super) fn tool(&self) -> &Tool {
         &self.tool
     }

@@ -14,7 +14,7 @@ use helve_core::record::GateRecord;
 /// What the votes on a call come to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verdict {
-    /// Nobody objects.
+    /// No vote objects, so the call may run.
     Allow,
     /// A person must decide, for these reasons.
     Ask(Reasons),

@@ -69,7 +69,7 @@ struct Inner {
 
 /// What changes in one layer.
 pub struct LayerChange {
-    /// The layer.
+    /// The layer that changes.
     pub layer: Layer,
     /// Tools that go.
     pub out: Vec<ToolName>,
@@ -121,9 +121,9 @@ pub enum RegistryError {
         "`{name}` is registered in the {layer} layer already; replace it explicitly, or choose another name"
     )]
     Duplicate {
-        /// The name.
+        /// The name that both have.
         name: ToolName,
-        /// The layer.
+        /// The layer that both are in.
         layer: Layer,
     },
     /// Another tool answers to this name, alias or provider name.
@@ -147,21 +147,21 @@ pub enum RegistryError {
     /// The registry is full.
     #[error("the registry holds {tools_max} tools, its limit; raise `registry.tools_max`")]
     Full {
-        /// The limit.
+        /// How many tools there may be.
         tools_max: usize,
     },
     /// A definition that cannot be used has this name.
     #[error("`{name}` is the name of a tool whose definition is broken; mend that, or choose another name")]
     Broken {
-        /// The name.
+        /// The name that is in use.
         name: ToolName,
     },
     /// There is no such tool in the layer.
     #[error("no tool `{name}` in the {layer} layer")]
     NotFound {
-        /// The name.
+        /// The name that was asked for.
         name: String,
-        /// The layer.
+        /// The layer that was searched.
         layer: Layer,
     },
 }

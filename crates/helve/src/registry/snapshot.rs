@@ -74,16 +74,16 @@ impl Slot {
 /// A tool with its place in the registry.
 #[derive(Debug, Clone)]
 pub struct Registered {
-    /// The tool.
+    /// The tool as it was registered.
     pub tool: Tool,
-    /// Its layer.
+    /// The layer that it was registered in.
     pub layer: Layer,
     /// Layers whose tool of the same name it overrides, nearest first.
     pub overrides: Vec<Layer>,
 }
 
 impl Registered {
-    /// Full name.
+    /// The tool's full name.
     pub fn name(&self) -> &ToolName {
         self.tool.name()
     }
@@ -98,7 +98,7 @@ struct View<'a> {
     implementation: helve_core::Implementation,
     /// Its name where names may hold no `/`.
     provider_name: &'a str,
-    /// Its layer.
+    /// The layer that the tool was registered in.
     layer: Layer,
     /// Layers whose tool of the same name it overrides, nearest first.
     #[serde(skip_serializing_if = "<[Layer]>::is_empty")]
@@ -131,7 +131,7 @@ impl Serialize for Registered {
 /// A tool found by search.
 #[derive(Debug, Clone, Serialize)]
 pub struct Hit {
-    /// The tool.
+    /// The tool, with its place in the registry.
     #[serde(flatten)]
     pub registered: Registered,
     /// How well it fits; only good for comparing within one search.

@@ -84,7 +84,7 @@ async fn end(
 pub(crate) enum Unknown {
     /// Ask a person, and go on then.
     Ask,
-    /// Say so.
+    /// List the call as unknown, and end the run.
     List,
 }
 

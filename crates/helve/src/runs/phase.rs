@@ -117,7 +117,7 @@ pub(crate) enum EndOf {
     Root,
     /// The same before it had a start.
     UnstartedRoot,
-    /// A part.
+    /// A part of the run that is done.
     Part,
     /// A part that is not done before the run goes on.
     OpenPart,

@@ -63,7 +63,7 @@ pub enum RunError {
         "a call that {run} had started may be at work still, so it is not made again yet; take it up in {seconds} s"
     )]
     AtWork {
-        /// The run.
+        /// The run that was asked for.
         run: CallId,
         /// How long the call has left.
         seconds: u64,
@@ -90,7 +90,7 @@ pub struct Settlement {
 /// A run that was left by a process that has gone.
 #[derive(Debug)]
 pub struct Recovered {
-    /// The run.
+    /// The run that was taken over.
     pub run: CallId,
     /// What became of it.
     pub taken_up: TakenUp,

@@ -14,7 +14,7 @@ use super::state::{RunState, UndoneLater};
 
 /// One run, as the journal tells it.
 pub struct Story {
-    /// The run.
+    /// The id of the run.
     pub run: CallId,
     /// How it stands.
     pub state: RunState,
@@ -38,7 +38,7 @@ pub struct Story {
 /// What a run waits for.
 #[derive(Debug, Clone, Serialize, schemars::JsonSchema)]
 pub struct StoryWaiting {
-    /// What for.
+    /// What must happen before the run goes on.
     #[serde(rename = "for")]
     pub reason: WaitingFor,
     /// The call that it is about.

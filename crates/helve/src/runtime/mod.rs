@@ -219,12 +219,12 @@ impl Runtime {
         &self.0.memory
     }
 
-    /// The tools.
+    /// The tools that can be called, by layer.
     pub fn registry(&self) -> &Registry {
         &self.0.registry
     }
 
-    /// The settings.
+    /// The settings that it was built with.
     pub fn settings(&self) -> &Settings {
         &self.0.settings
     }
@@ -519,6 +519,6 @@ pub enum Durability {
     /// Those of calls that may change the world. Others are written within milliseconds.
     #[default]
     Changes,
-    /// All.
+    /// Those of every call, also of calls that only read.
     All,
 }

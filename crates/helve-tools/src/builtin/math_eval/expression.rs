@@ -117,7 +117,7 @@ impl Operator {
 
 struct Parser<'a> {
     text: &'a str,
-    /// Byte offset.
+    /// Where the parser stands, as a byte offset.
     at: usize,
     depth: usize,
 }

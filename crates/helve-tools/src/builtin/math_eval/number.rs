@@ -18,7 +18,7 @@ pub(super) enum Problem {
 #[derive(Debug, Clone, Copy)]
 pub(super) enum Number {
     Exact(Ratio),
-    /// INVARIANT: finite.
+    /// INVARIANT: finite, because every operation checks its result.
     Rounded(f64),
 }
 

@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 pub use boxed::BoxedBrowser;
 pub use chromium::{BrowserPipes, Chromium, StartBrowser};
 
-/// Renders pages.
+/// A browser that turns addresses into pages.
 pub trait Browser: Send + Sync + 'static {
     /// Renders a page: its scripts run, and what they made of it is returned.
     fn render(

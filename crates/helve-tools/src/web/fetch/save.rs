@@ -25,7 +25,7 @@ const NEVER_SAVED: &str = "helve.toml";
 pub(super) struct Saved {
     /// Its path within the folder for downloads.
     path: String,
-    /// Its size.
+    /// How large the file is.
     pub(super) bytes: usize,
     /// The SHA-256 of its content, in hex.
     sha256: String,

@@ -41,7 +41,7 @@ pub(super) struct Metadata {
 /// A link of a page.
 #[derive(Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub(super) struct Link {
-    /// Its words.
+    /// The words that the page shows for it.
     text: String,
     /// Where it leads.
     url: String,

@@ -51,7 +51,7 @@ enum Data {
     Other,
 }
 
-/// An element.
+/// An element of the page, with its attributes.
 pub(super) struct Element {
     name: QualName,
     attributes: Vec<(LocalName, String)>,
@@ -70,7 +70,7 @@ impl Element {
         self.attributes.iter().find(|(known, _)| &**known == name).map(|(_, value)| value.as_str())
     }
 
-    /// Every attribute.
+    /// Every attribute, as name and value.
     pub(super) fn attributes(&self) -> impl Iterator<Item = (&str, &str)> {
         self.attributes.iter().map(|(name, value)| (&**name, value.as_str()))
     }
@@ -87,7 +87,7 @@ pub(super) enum Step<'d> {
     Open(Id, &'d Element),
     /// An element ends.
     Close(&'d Element),
-    /// Text.
+    /// Text between elements.
     Text(&'d str),
 }
 

@@ -46,7 +46,7 @@ pub(super) struct Output {
     pub(super) url: String,
     /// The HTTP status.
     status: u16,
-    /// Its title.
+    /// The title of the page.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     title: Option<String>,
     /// The readable content as Markdown; with a selector, the text of what matches. Written by

@@ -20,7 +20,7 @@ const WORD_CHARS_MAX: usize = 60;
 pub(super) struct SearchResult {
     /// The page's title.
     title: String,
-    /// Its address.
+    /// The address of the page.
     url: String,
     /// A part of the page that fits the query.
     snippet: String,

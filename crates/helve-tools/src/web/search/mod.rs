@@ -63,11 +63,11 @@ struct Output {
 /// A provider that could not be used.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct Failure {
-    /// Which.
+    /// The name of the provider.
     provider: String,
     /// The code of the error.
     code: String,
-    /// Why.
+    /// Why it could not be used.
     reason: String,
 }
 

@@ -1,4 +1,4 @@
-//! `file-read`.
+//! `file-read`: text, ranges, encodings and what it refuses.
 
 use serde_json::{Value, json};
 

@@ -250,7 +250,7 @@ fn the_input_of_a_map_has_the_list() {
 
 #[derive(Deserialize, JsonSchema)]
 struct Order {
-    /// Where to.
+    /// Where the order goes to.
     address: Address,
 }
 

@@ -20,7 +20,7 @@ pub(super) struct Dialect {
 pub(super) enum Optional {
     /// Required, with null for absent.
     Nullable,
-    /// Not required.
+    /// Left out of `required`, as the tool declares it.
     Kept,
 }
 

@@ -160,7 +160,7 @@ impl<'p> Scrubber<'p> {
         Redacted(text)
     }
 
-    /// Several texts.
+    /// Scrubs each of these texts.
     pub(in crate::pipeline) fn texts(
         &self,
         texts: impl IntoIterator<Item = String>,

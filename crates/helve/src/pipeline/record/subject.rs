@@ -61,7 +61,7 @@ impl<'p> Subject<'p> {
         self.facts.call_id
     }
 
-    /// Who calls.
+    /// Who made the call.
     pub(in crate::pipeline) fn caller(&self) -> &Arc<Caller> {
         &self.facts.caller
     }

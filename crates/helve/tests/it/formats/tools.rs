@@ -127,9 +127,9 @@ struct Order {
 #[derive(Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Size {
-    /// A little.
+    /// As little as fits.
     Small,
-    /// A lot.
+    /// As much as fits.
     Large,
 }
 
