@@ -15,14 +15,14 @@ pub type Raw = Box<RawValue>;
 /// The largest message unless a configuration says otherwise.
 pub const MESSAGE_BYTES_MAX: usize = 16 << 20;
 
-/// One message.
+/// A message of JSON-RPC, in either direction.
 #[derive(Debug, Clone)]
 pub enum Message {
     /// A question that wants an answer.
     Request(Request),
-    /// Something told.
+    /// A message that no answer follows.
     Notification(Notification),
-    /// An answer.
+    /// The answer to a request.
     Response(Response),
 }
 
@@ -37,7 +37,7 @@ pub struct Request {
     pub params: Option<Raw>,
 }
 
-/// Something told.
+/// A message that no answer follows.
 #[derive(Debug, Clone)]
 pub struct Notification {
     /// What the notification is about: `notifications/progress`.
@@ -58,7 +58,7 @@ impl Notification {
     }
 }
 
-/// An answer.
+/// The answer to a request: its result, or why there is none.
 #[derive(Debug, Clone)]
 pub struct Response {
     /// The question's id. None where the question could not be read.
@@ -71,9 +71,9 @@ pub struct Response {
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum Id {
-    /// A number.
+    /// A whole number.
     Number(i64),
-    /// A text.
+    /// Text of any form.
     Text(Arc<str>),
 }
 
@@ -90,7 +90,7 @@ impl fmt::Display for Id {
 #[derive(Debug, Clone, Serialize, Deserialize, thiserror::Error)]
 #[error("{message} (code {code})")]
 pub struct RpcError {
-    /// JSON-RPC's code.
+    /// The error code of JSON-RPC.
     pub code: i64,
     /// What went wrong, for people.
     pub message: String,
@@ -211,7 +211,7 @@ impl Message {
         serde_json::to_string(self).unwrap_or_default()
     }
 
-    /// An answer.
+    /// Makes the answer to the request with this id.
     pub fn answer(id: Id, result: Result<Raw, RpcError>) -> Self {
         Self::Response(Response { id: Some(id), result })
     }
@@ -344,7 +344,7 @@ impl Fields {
         read(raw)
     }
 
-    /// A field.
+    /// The value of one field, as it was sent.
     pub fn get(&self, name: &str) -> Option<&RawValue> {
         self.0.iter().find(|(key, _)| key == name).map(|(_, value)| &**value)
     }
@@ -430,7 +430,7 @@ pub fn raw(value: &impl Serialize) -> Raw {
     to_raw_value(value).unwrap_or_else(|_| empty())
 }
 
-/// `{}`.
+/// The empty object, `{}`.
 pub fn empty() -> Raw {
     RawValue::from_string("{}".to_owned()).unwrap_or_else(|_| unreachable!("`{{}}` is JSON"))
 }

@@ -26,7 +26,7 @@ pub enum StateError {
     /// It cannot be read or written.
     #[error("cannot use `{}`: {message}", path.display())]
     Unusable {
-        /// The file.
+        /// The file that was opened.
         path: PathBuf,
         /// What is wrong with the file.
         message: String,
@@ -37,7 +37,7 @@ pub enum StateError {
         path.display()
     )]
     Broken {
-        /// The file.
+        /// The file that was read.
         path: PathBuf,
         /// What is wrong with it.
         message: String,
@@ -45,7 +45,7 @@ pub enum StateError {
     /// Another process holds it.
     #[error("`{}` is held by another process; try again", path.display())]
     Busy {
-        /// The file.
+        /// The file that is locked.
         path: PathBuf,
     },
     /// What was to be accepted is no longer what is there.

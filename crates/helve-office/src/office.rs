@@ -35,7 +35,7 @@ pub struct Account {
     pub person: Option<Mailbox>,
     /// The principal whose account it is; everybody's where it is absent.
     pub owner: Option<String>,
-    /// Its mails.
+    /// Where its mails are. Absent: it has none.
     pub mails: Option<Arc<dyn MailStore>>,
     /// Its way out for mails.
     pub submit: Option<Arc<dyn Submit>>,
@@ -70,7 +70,7 @@ impl Office {
         Self { db, settings, connect: Some(connect), connected: RwLock::new(None) }
     }
 
-    /// The file.
+    /// The office file, which keeps what was read of all accounts.
     pub fn db(&self) -> &OfficeDb {
         &self.db
     }

@@ -64,7 +64,7 @@ impl HttpServer {
         Ok(Self { listener, state: ServerState::new(options, beyond_loopback, own) })
     }
 
-    /// The address.
+    /// The address that it listens on.
     pub fn address(&self) -> io::Result<SocketAddr> {
         self.listener.local_addr()
     }

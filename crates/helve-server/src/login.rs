@@ -19,7 +19,7 @@ use crate::guard::{Refusal, sole};
 use crate::place::Place;
 use crate::visitor::Deciding;
 
-/// The cookie.
+/// The name of the cookie that a sign-in sets.
 pub(crate) const COOKIE: &str = "helve_session";
 /// What every change must carry that comes with the cookie.
 pub(crate) const CSRF: &str = "x-helve-csrf";

@@ -160,7 +160,7 @@ impl Problem {
         self
     }
 
-    /// The answer.
+    /// Makes the response that reports the problem.
     pub(crate) fn into_response(self) -> Response<Body> {
         let status = self.status();
         let place = self.0.outcome_at.as_deref().and_then(|place| HeaderValue::try_from(place).ok());

@@ -61,7 +61,7 @@ pub struct RecordQuery {
 /// One call, as it is recorded.
 #[derive(Debug)]
 pub struct Record {
-    /// The call.
+    /// The id of the call.
     pub id: CallId,
     /// Who answers for it.
     pub principal: Option<String>,
@@ -137,11 +137,11 @@ pub(crate) struct RecordDocument {
 enum RecordStatus {
     /// It started, and has not ended.
     Started,
-    /// It ran.
+    /// It ran and succeeded.
     Done,
     /// It failed, and its tool returns failures as results.
     Returned,
-    /// It failed.
+    /// It was refused, or its tool failed.
     Failed,
     /// It was not allowed.
     Denied,
@@ -154,7 +154,7 @@ enum RecordStatus {
 #[schemars(rename = "StepRecord")]
 #[expect(dead_code, reason = "it describes what the journal has written")]
 struct StepDocument {
-    /// When.
+    /// When it happened.
     at: Timestamp,
     #[serde(flatten)]
     kind: StepKind,
@@ -168,7 +168,7 @@ struct StepDocument {
 #[schemars(rename = "ChainLink")]
 #[expect(dead_code, reason = "it describes what the journal has written")]
 struct LinkDocument {
-    /// Its number.
+    /// The entry's number in the journal.
     seq: i64,
     /// Its hash in hexadecimal.
     hash: String,

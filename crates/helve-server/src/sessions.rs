@@ -16,7 +16,7 @@ use crate::sse::Events;
 /// Most streams of one session that a client can come back to.
 const STREAMS_MAX: usize = 16;
 
-/// All sessions.
+/// The MCP sessions that are open, by id.
 pub(crate) struct Sessions {
     open: Mutex<Open>,
     began: Instant,
@@ -36,7 +36,7 @@ enum Room {
     None,
 }
 
-/// One session.
+/// A session, with whose it is and when it was last used.
 pub(crate) struct Entry {
     pub(crate) session: Arc<Session>,
     caller: Caller,

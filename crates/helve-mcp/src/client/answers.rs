@@ -153,6 +153,6 @@ struct Extensions {
     tasks: Nothing,
 }
 
-/// `{}`.
+/// An answer without content: `{}`.
 #[derive(Serialize)]
 struct Nothing {}

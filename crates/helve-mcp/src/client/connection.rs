@@ -65,7 +65,7 @@ pub(crate) type Acknowledged = Arc<watch::Sender<Option<BTreeSet<String>>>>;
 pub struct Ask {
     /// What is asked.
     pub method: &'static str,
-    /// The parameters.
+    /// The parameters of the method.
     pub params: Fields,
     /// Whoever the question is for: the server's own questions go there.
     pub client: Option<Arc<dyn Client>>,
@@ -374,7 +374,7 @@ pub(super) async fn cancelled(token: Option<&CancellationToken>) {
 enum ResultKind {
     /// The answer, or a task to be followed.
     Answer,
-    /// A question.
+    /// The server asks something before it answers.
     Question,
     /// Something that nobody here understands.
     Unknown(String),

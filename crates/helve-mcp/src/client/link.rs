@@ -12,7 +12,7 @@ pub(crate) trait Link: Send + Sync + 'static {
     /// Sends a question and waits for its answer. Dropped, the server is told that nobody waits.
     fn request(&self, outgoing: Outgoing) -> BoxFuture<'_, Result<RpcResult, LinkError>>;
 
-    /// Tells something.
+    /// Sends a message that no answer follows.
     fn notify(&self, notification: Notification) -> BoxFuture<'_, Result<(), LinkError>>;
 
     /// What the greeting came to, for links that say it with every message.
@@ -85,7 +85,7 @@ pub enum LinkError {
     Unauthorized {
         /// 401 or 403.
         status: u16,
-        /// Its `WWW-Authenticate`.
+        /// What its `WWW-Authenticate` header says.
         challenge: Option<String>,
     },
     /// Whoever calls has no credentials of their own there, and nobody else's are used for them.
@@ -97,7 +97,7 @@ pub enum LinkError {
     /// An HTTP status that is no answer.
     #[error("the server answered HTTP {status}{}", .detail.as_deref().map(|text| format!(": {text}")).unwrap_or_default())]
     Status {
-        /// The status.
+        /// The status of the response.
         status: u16,
         /// The beginning of what it said, cleaned.
         detail: Option<String>,
@@ -114,7 +114,7 @@ pub enum LinkError {
     /// A message is larger than allowed.
     #[error("the server sent a message of more than {limit} bytes")]
     TooLarge {
-        /// The bound.
+        /// How many bytes are allowed.
         limit: usize,
     },
     /// No answer in time.

@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 /// How many changed resources are remembered.
 const UPDATED_MAX: usize = 1_000;
 
-/// What changed.
+/// The list that a server says has changed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Change {
     Tools = 1,

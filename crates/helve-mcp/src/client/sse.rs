@@ -2,7 +2,7 @@
 
 use bytes::{Buf, BytesMut};
 
-/// One event.
+/// An event of a stream, before its data is read as a message.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Event {
     /// Its kind; empty where it is not said.

@@ -12,7 +12,7 @@ use super::secrets::is_variable_name;
 use super::{Credentials, McpConfig, Place, ServerConfig};
 use crate::names::{check_server, check_servers};
 
-/// Most servers.
+/// How many servers one configuration may name.
 const SERVERS_MAX: usize = 1_000;
 /// Longest text of the configuration of a server.
 const TEXT_BYTES_MAX: usize = 64 << 10;

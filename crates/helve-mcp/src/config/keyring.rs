@@ -42,7 +42,7 @@ pub enum KeyringError {
 const PROGRAM: &str = "secret-tool";
 /// A keyring that is locked asks its user to unlock it, who has this long.
 const TIMEOUT: Duration = Duration::from_secs(20);
-/// Longest secret.
+/// Longest secret that is read.
 const BYTES_MAX: usize = 64 << 10;
 /// What the program needs to find the user's session, and nothing else of ours.
 const VARIABLES: [&str; 5] = ["PATH", "HOME", "DBUS_SESSION_BUS_ADDRESS", "XDG_RUNTIME_DIR", "XDG_DATA_DIRS"];

@@ -294,14 +294,14 @@ impl ServerConfig {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum TransportChoice {
-    /// Find out.
+    /// Find out by trying.
     #[default]
     Auto,
-    /// Streamable HTTP.
+    /// Streamable HTTP, the current transport.
     Http,
     /// The older HTTP with server-sent events.
     Sse,
-    /// WebSocket.
+    /// WebSocket, subprotocol `mcp`.
     Ws,
 }
 
@@ -309,7 +309,7 @@ pub enum TransportChoice {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum EraChoice {
-    /// Find out.
+    /// Find out by asking.
     #[default]
     Auto,
     /// With sessions, up to 2025-11-25.
@@ -322,7 +322,7 @@ pub enum EraChoice {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Start {
-    /// With Helve.
+    /// As soon as Helve starts.
     #[default]
     Eager,
     /// With the first call.

@@ -30,7 +30,7 @@ pub struct Known {
     /// The programs that installing it brings.
     #[serde(default)]
     programs: Vec<String>,
-    /// Its images.
+    /// The container images it is shipped in.
     #[serde(default)]
     images: Vec<String>,
     /// Where it is served by whoever makes it.

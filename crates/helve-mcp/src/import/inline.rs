@@ -64,7 +64,7 @@ impl Extract<'_> {
         Setting::Text(self.embedded(text, &[self.server, name], &at))
     }
 
-    /// Command-line arguments.
+    /// Takes secrets out of command-line arguments.
     pub(super) fn args(&mut self, args: &[String]) -> Vec<String> {
         let mut cleaned = Vec::new();
         for (index, arg) in args.iter().enumerate() {

@@ -37,7 +37,7 @@ pub enum Kind {
     ClaudeCode,
     /// `~/.claude.json`: servers of the person, and of each project.
     ClaudeCodeUser,
-    /// `claude_desktop_config.json`.
+    /// Claude Desktop's `claude_desktop_config.json`.
     ClaudeDesktop,
     /// `mcp.json` of VS Code.
     VsCode,

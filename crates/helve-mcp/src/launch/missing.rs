@@ -10,7 +10,7 @@ use crate::config::ServerConfig;
 pub enum Grant {
     /// Read a file or a folder.
     Read(PathBuf),
-    /// Change one.
+    /// Change a file or a folder.
     Write(PathBuf),
     /// Reach a host.
     Network(String),

@@ -32,7 +32,7 @@ pub enum OAuthError {
         "the {what} `{origin}` is refused: it must be https (http only between programs of this machine)"
     )]
     Insecure {
-        /// Which endpoint.
+        /// Which endpoint it is, in words.
         what: &'static str,
         /// Where it is.
         origin: String,
@@ -48,7 +48,7 @@ pub enum OAuthError {
     /// The login did not end in a token.
     #[error("the login failed: {reason}")]
     Login {
-        /// What happened.
+        /// What the server or the browser reported.
         reason: String,
     },
     /// The person did not come back in time.
@@ -57,7 +57,7 @@ pub enum OAuthError {
     /// The token could not be renewed now; later it may.
     #[error("the token could not be renewed: {reason}; try again")]
     Renewal {
-        /// What happened.
+        /// What went wrong at the token endpoint.
         reason: String,
     },
     /// The file of tokens cannot be used.

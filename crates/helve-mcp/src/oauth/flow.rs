@@ -52,7 +52,7 @@ pub(super) struct Granted {
 pub(super) enum RefreshFailure {
     /// For good: a person has to log in.
     Refused(String),
-    /// For now.
+    /// For now: a later try may succeed.
     Failed(String),
 }
 

@@ -297,7 +297,7 @@ impl Inner {
 enum Failure {
     /// For good: a person has to log in.
     Refused(String),
-    /// For now.
+    /// For now: a later try may succeed.
     Failed(String),
 }
 

@@ -92,7 +92,7 @@ pub enum Signature {
     Es384,
     /// RSA, PKCS #1 v1.5, with SHA-256.
     Rs256,
-    /// Ed25519.
+    /// `EdDSA` with an Ed25519 key.
     EdDsa,
 }
 

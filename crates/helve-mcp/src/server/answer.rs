@@ -24,7 +24,7 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// An answer.
+    /// Writes an answer in the words of an era.
     pub(super) fn new(id: Id, era: Era, result: Result<Arc<RawValue>, RpcError>) -> Self {
         Self { id: Some(id), era, result, is_withdrawn: false }
     }
@@ -98,7 +98,7 @@ fn says_its_type(result: &str) -> bool {
         && serde_json::from_str::<Head>(result).is_ok_and(|head| head.result_type.is_some())
 }
 
-/// `{}`.
+/// The empty result, `{}`.
 pub(super) fn nothing() -> Arc<RawValue> {
     let nothing: Raw = crate::message::empty();
     nothing.into()

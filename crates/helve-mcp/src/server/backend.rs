@@ -176,7 +176,7 @@ pub struct ToolCall {
 /// because its server changed it.
 #[derive(Clone)]
 pub struct FoundTool {
-    /// The tool.
+    /// The tool as it is registered.
     pub tool: Tool,
     /// Whether it can run as a task.
     pub task_support: TaskSupport,
@@ -214,13 +214,13 @@ pub enum ToolAnswer {
 /// What can be listed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Kind {
-    /// Tools.
+    /// The tools of all sources.
     Tools,
-    /// Resources.
+    /// The resources of servers behind.
     Resources,
-    /// Resource templates.
+    /// The templates of resources of servers behind.
     ResourceTemplates,
-    /// Prompts.
+    /// The prompts of servers behind.
     Prompts,
 }
 
@@ -239,28 +239,28 @@ impl Kind {
 /// Whether a tool can run as a task.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TaskSupport {
-    /// Never.
+    /// It never runs as a task.
     Forbidden,
     /// Where the client wants it.
     Optional,
-    /// Always.
+    /// It always runs as a task.
     Required,
 }
 
 /// What a backend has.
 #[derive(Debug, Clone, Default)]
 pub struct Capabilities {
-    /// Tools.
+    /// It lists and calls tools.
     pub tools: bool,
-    /// Resources.
+    /// It lists and reads resources.
     pub resources: bool,
     /// Resources that tell of changes.
     pub subscribe: bool,
-    /// Prompts.
+    /// It lists and fills prompts.
     pub prompts: bool,
     /// Completions of arguments.
     pub completions: bool,
-    /// Log messages.
+    /// It passes log messages on.
     pub logging: bool,
     /// Tools that run as tasks.
     pub tasks: bool,
@@ -268,14 +268,14 @@ pub struct Capabilities {
     pub extra: Map<String, Value>,
 }
 
-/// Something changed.
+/// A list or a resource that is no longer as it was.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub enum Change {
-    /// The tools.
+    /// The list of tools.
     Tools,
-    /// The resources.
+    /// The list of resources.
     Resources,
-    /// The prompts.
+    /// The list of prompts.
     Prompts,
     /// What a resource holds.
     Resource(Arc<str>),

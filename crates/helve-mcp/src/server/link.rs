@@ -96,7 +96,7 @@ impl Waiting {
 }
 
 impl Link {
-    /// The session.
+    /// The session that this client has.
     pub fn session(&self) -> &Arc<Session> {
         &self.session
     }

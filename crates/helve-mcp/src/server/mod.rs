@@ -83,7 +83,7 @@ pub use session::{Route, Session, era_of};
 pub struct ServerOptions {
     /// The server's name, as clients see it.
     pub name: String,
-    /// Its version.
+    /// The server's version, as clients see it.
     pub version: String,
     /// Most entries on one page of a list.
     pub page_items: usize,
@@ -97,7 +97,7 @@ pub struct ServerOptions {
     pub waiting_max: usize,
     /// How long they wait.
     pub waiting_ttl: Duration,
-    /// Most tasks.
+    /// Most tasks that are kept at a time.
     pub tasks_max: usize,
     /// How long a task is kept where its client does not say.
     pub task_ttl: Duration,

@@ -46,7 +46,7 @@ pub(super) async fn deliver(outlet: &dyn Outlet, mut message: String) -> bool {
     }
 }
 
-/// Nobody listens.
+/// Drops every message, because no client listens.
 pub struct Nowhere;
 
 impl Outlet for Nowhere {

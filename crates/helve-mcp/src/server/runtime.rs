@@ -59,7 +59,7 @@ impl RuntimeBackend {
         Self { runtime, exported: ArcSwapOption::empty() }
     }
 
-    /// The runtime.
+    /// The runtime whose tools it serves.
     pub fn runtime(&self) -> &Runtime {
         &self.runtime
     }

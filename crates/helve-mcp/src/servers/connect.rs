@@ -65,7 +65,7 @@ impl Transport {
     }
 }
 
-/// Who connects.
+/// On whose account a connection is opened.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Who<'a> {
     /// Helve, with the account that all share.

@@ -52,9 +52,9 @@ const EVENTS_KEPT: usize = 2_048;
 /// What servers need of the world.
 #[derive(Clone)]
 pub struct Surroundings {
-    /// Starts programs.
+    /// Starts the servers that are programs.
     pub sandbox: Sandbox,
-    /// Reaches addresses.
+    /// Reaches the servers that have an address.
     pub net: helve_net::Client,
     /// Looks up secrets.
     pub secrets: Secrets,
@@ -80,7 +80,7 @@ pub struct ServerEvent {
 /// What can happen at a server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum ServerEventKind {
-    /// Its state.
+    /// Its state is another now.
     State(ServerState),
     /// It offers other tools, resources or prompts.
     Offer,
@@ -103,7 +103,7 @@ pub struct SetServers {
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("the server `{name}` was not added: {reason}")]
 pub struct ServerRefused {
-    /// Its name.
+    /// The name it has in the configuration.
     pub name: String,
     /// Why it was not added.
     pub reason: String,

@@ -13,11 +13,11 @@ use crate::message::Fields;
 pub struct Offer {
     /// Its tools that can be used, by their name with us: the server's own definition, cleaned.
     pub tools: BTreeMap<ToolName, Arc<RawValue>>,
-    /// Its resources.
+    /// The resources that it lists.
     pub resources: Vec<Arc<RawValue>>,
     /// Templates of resources.
     pub templates: Vec<Arc<RawValue>>,
-    /// Its prompts.
+    /// The prompts that it lists.
     pub prompts: Vec<Arc<RawValue>>,
     /// What is not as it should be.
     pub remarks: Vec<String>,

@@ -24,7 +24,7 @@ const LOOK: Duration = Duration::from_millis(100);
 /// On whose behalf a server is asked something.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Behalf<'a> {
-    /// Who calls.
+    /// Whose call it is.
     pub(crate) caller: &'a Caller,
     /// Over which of their clients, where that is known.
     pub(crate) client: Option<&'a str>,

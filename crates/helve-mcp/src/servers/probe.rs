@@ -118,7 +118,7 @@ pub struct Report {
 pub struct ReportError {
     /// One of Helve's error codes.
     pub code: &'static str,
-    /// In words.
+    /// What went wrong, for people.
     pub message: String,
 }
 

@@ -43,7 +43,7 @@ pub(super) struct Common {
     pub(super) events: broadcast::Sender<ServerEvent>,
 }
 
-/// One server.
+/// A server of the configuration, connected or not.
 pub(crate) struct Server {
     name: Arc<str>,
     config: ServerConfig,

@@ -11,7 +11,7 @@ use crate::era::Era;
 pub enum ServerState {
     /// Not connected, and nothing is wrong: it is being connected, or nobody has needed it yet.
     Pending,
-    /// Connected.
+    /// It is connected and answers.
     Connected,
     /// It wants somebody to log in.
     NeedsAuth,

@@ -34,7 +34,7 @@ pub(super) struct Watchers {
 /// What a server knows of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 enum Asked {
-    /// Nothing.
+    /// It was not asked.
     #[default]
     Nothing,
     /// It was asked, and may have heard.

@@ -59,7 +59,7 @@ pub struct Folder {
 /// What a folder is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FolderRole {
-    /// New mail.
+    /// Where new mail arrives.
     Inbox,
     /// What was begun.
     Drafts,
@@ -74,7 +74,7 @@ pub enum FolderRole {
 }
 
 impl FolderRole {
-    /// Every role.
+    /// Every role, in the order of the declaration.
     pub const ALL: [Self; 6] =
         [Self::Inbox, Self::Drafts, Self::Sent, Self::Archive, Self::Junk, Self::Trash];
 

@@ -67,11 +67,11 @@ pub struct Collection {
 /// What a collection takes. A calendar may take events, tasks or both.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Holds {
-    /// VEVENT.
+    /// It takes events (`VEVENT`).
     pub events: bool,
-    /// VTODO.
+    /// It takes tasks (`VTODO`).
     pub tasks: bool,
-    /// VCARD.
+    /// It takes contacts (`VCARD`).
     pub contacts: bool,
 }
 
@@ -82,7 +82,7 @@ pub struct Object {
     pub href: String,
     /// Which state of it this is: an ETag.
     pub version: String,
-    /// The file.
+    /// The file as the server has it.
     pub bytes: Bytes,
 }
 
@@ -115,9 +115,9 @@ pub struct ObjectChanges {
 /// What a writer thinks is there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Expected<'a> {
-    /// Nothing.
+    /// No object stands at this address.
     Nothing,
-    /// This version.
+    /// The object has this version.
     Version(&'a str),
 }
 
@@ -127,7 +127,7 @@ pub enum PutFault {
     /// Something else is there than the writer thinks: somebody was faster.
     #[error("somebody else changed it meanwhile")]
     Conflict,
-    /// Anything else.
+    /// The server or the connection failed.
     #[error(transparent)]
     Fault(#[from] Fault),
 }

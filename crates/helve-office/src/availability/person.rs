@@ -39,9 +39,9 @@ pub struct Calendar {
 /// Somebody whose time is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
-    /// Who.
+    /// Their name or address, as the caller gave it.
     pub who: String,
-    /// Their calendars.
+    /// The calendars in which their events are.
     pub calendars: Vec<Calendar>,
 }
 

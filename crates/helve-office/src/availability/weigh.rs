@@ -9,7 +9,7 @@ use crate::zones::Zone;
 /// What an occurrence does to somebody's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
-    /// Nothing.
+    /// It leaves them free.
     None,
     /// They may be busy.
     Tentative,

@@ -29,7 +29,7 @@ pub struct Connect {
 /// An account that cannot be used now, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SetAside {
-    /// Its name.
+    /// The account's name in the configuration.
     pub id: String,
     /// What is wrong, for people.
     pub trouble: String,

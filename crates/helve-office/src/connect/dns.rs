@@ -31,9 +31,9 @@ pub struct Srv {
     priority: u16,
     /// Counted down: of two with the same priority, the heavier comes first.
     lightness: u16,
-    /// Its name.
+    /// The name of the host.
     pub host: String,
-    /// Its port.
+    /// The port it listens on.
     pub port: u16,
 }
 
@@ -47,7 +47,7 @@ impl Resolver {
         Self(name_servers(&text))
     }
 
-    /// These.
+    /// A resolver that asks these name servers.
     pub fn asking(servers: Vec<SocketAddr>) -> Self {
         Self(servers)
     }

@@ -85,9 +85,9 @@ pub struct JmapSettings {
 /// Where one server listens.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ServerSettings {
-    /// Its name.
+    /// The name of the host.
     pub host: String,
-    /// Its port.
+    /// The port it listens on.
     pub port: u16,
     /// How the line is kept private.
     pub tls: Tls,

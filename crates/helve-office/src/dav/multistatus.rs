@@ -18,7 +18,7 @@ pub(crate) struct MultiStatus {
     pub(crate) truncated: bool,
 }
 
-/// One place.
+/// What the answer says about one address.
 #[derive(Debug)]
 pub(crate) struct Item {
     pub(crate) href: Href,

@@ -22,13 +22,13 @@ const DOMAIN: &str = "demo.helve.invalid";
 /// How much there is, of each kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct DemoCount {
-    /// Mails.
+    /// How many mails.
     pub mails: usize,
-    /// Events.
+    /// How many events.
     pub events: usize,
-    /// Tasks.
+    /// How many tasks.
     pub tasks: usize,
-    /// Contacts.
+    /// How many contacts.
     pub contacts: usize,
 }
 

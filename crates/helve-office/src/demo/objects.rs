@@ -9,7 +9,7 @@ pub(super) enum When {
     Days(i64, i64),
 }
 
-/// One event.
+/// An event of the demo, with days counted from today.
 pub(super) struct DemoEvent {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
@@ -98,7 +98,7 @@ pub(super) const EVENTS: &[DemoEvent] = &[
     },
 ];
 
-/// One task.
+/// A task of the demo, with days counted from today.
 pub(super) struct DemoTask {
     pub(super) id: &'static str,
     pub(super) title: &'static str,
@@ -146,7 +146,7 @@ pub(super) const TASKS: &[DemoTask] = &[
     },
 ];
 
-/// One contact.
+/// A contact of the demo.
 pub(super) struct DemoContact {
     pub(super) id: &'static str,
     pub(super) given: &'static str,

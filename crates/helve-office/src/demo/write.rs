@@ -105,7 +105,7 @@ fn weekday(rule: Option<&str>, date: Date) -> Date {
     if is_for_weekdays && beyond > 0 { date.saturating_sub(Span::new().days(beyond)) } else { date }
 }
 
-/// A task.
+/// Writes a task as a `VTODO`.
 pub(super) fn task(task: &DemoTask, now: &Zoned) -> Vec<u8> {
     let mut lines = begin("VTODO", &Kind::Task.uid(task.id), now);
     lines.push(format!("SUMMARY:{}", escaped(task.title)));
@@ -130,7 +130,7 @@ pub(super) fn task(task: &DemoTask, now: &Zoned) -> Vec<u8> {
     calendar(lines, "VTODO", None, now)
 }
 
-/// A contact.
+/// Writes a contact as a vCard.
 pub(super) fn contact(contact: &DemoContact) -> Vec<u8> {
     let DemoContact { id, given, family, company, title, mail, phone, note } = contact;
     let mut lines = vec![

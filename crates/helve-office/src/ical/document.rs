@@ -10,7 +10,7 @@ use super::line::{Eol, Line, first_line};
 pub struct Limits {
     /// Bytes of the whole.
     pub bytes: usize,
-    /// Content lines.
+    /// Most content lines, once they are unfolded.
     pub lines: usize,
     /// Components, those inside others included.
     pub components: usize,

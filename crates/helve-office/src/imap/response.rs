@@ -94,10 +94,10 @@ pub(super) enum Kind {
     Preauth,
 }
 
-/// One answer.
+/// What a server sends: a line, with its literals.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Response {
-    /// Go on.
+    /// The server waits for more of the command.
     Continue,
     /// The command with this tag is over.
     Done(Bytes, Status),

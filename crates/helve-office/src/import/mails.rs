@@ -33,7 +33,7 @@ const SKIPPED_MAX: usize = 100;
 /// Something that was left out, and why.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MailSkipped {
-    /// The file.
+    /// The file that was not imported.
     pub path: PathBuf,
     /// Why, for people.
     pub why: String,

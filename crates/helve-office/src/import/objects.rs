@@ -48,7 +48,7 @@ pub struct Imported {
 pub struct Skipped {
     /// What it is: its kind and what it is called.
     pub what: String,
-    /// Why.
+    /// Why it was left out.
     pub why: String,
 }
 

@@ -17,7 +17,7 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 pub(super) enum CallFault {
     /// The server says so by a word of JMAP: `cannotCalculateChanges`. Nothing was done.
     Said(String),
-    /// Anything else.
+    /// The server or the connection failed.
     Fault(Fault),
 }
 

@@ -81,7 +81,7 @@ pub(super) async fn get(
     Ok((emails, state.ok_or_else(|| account.nonsense("gives messages without a state"))?))
 }
 
-/// All mailboxes.
+/// Reads all mailboxes, with what each is for.
 pub(super) async fn folders(account: &JmapAccount) -> Result<Vec<Folder>, Fault> {
     #[derive(Deserialize)]
     #[serde(rename_all = "camelCase")]

@@ -33,7 +33,7 @@ pub struct Attached {
     pub name: FileName,
     /// Its media type.
     pub media_type: String,
-    /// Its bytes.
+    /// What the file holds.
     pub bytes: Vec<u8>,
 }
 

@@ -26,7 +26,7 @@ const ATTACHMENTS_MAX: usize = 200;
 /// Why a message cannot be read.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ReadError {
-    /// Too large.
+    /// The mail is larger than the limit.
     #[error("the mail has {found} bytes; the limit is {BYTES_MAX}")]
     TooLarge {
         /// How large it is.
@@ -80,7 +80,7 @@ pub enum Body {
 /// A message, taken apart.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mail {
-    /// Its id.
+    /// The `Message-ID` of its head.
     pub message_id: Option<MessageId>,
     /// What it answers.
     pub in_reply_to: Vec<MessageId>,
@@ -109,7 +109,7 @@ pub struct Mail {
 /// A part of a body.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Page<'a> {
-    /// The text.
+    /// The text of this part.
     pub text: &'a str,
     /// Where to read on, or `None` at the end.
     pub next: Option<usize>,

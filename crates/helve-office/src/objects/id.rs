@@ -9,19 +9,19 @@ use helve::{ErrorCode, ToolError};
 
 use crate::recurrence::RecurrenceId;
 
-/// Longest id.
+/// Longest id that is read.
 const BYTES_MAX: usize = 2_000;
 
 /// What sort of object it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// `VEVENT`.
+    /// An event (`VEVENT`).
     Event,
-    /// `VTODO`.
+    /// A task (`VTODO`).
     Task,
-    /// `VCARD`.
+    /// A contact (`VCARD`).
     Contact,
-    /// `VJOURNAL`.
+    /// A note (`VJOURNAL`).
     Note,
 }
 
@@ -71,7 +71,7 @@ pub struct ObjectId {
     pub kind: Kind,
     /// The number of its collection.
     pub collection: i64,
-    /// Its UID.
+    /// The `UID` that the object has at every server.
     pub uid: String,
     /// Which occurrence, where it repeats.
     pub occurrence: Option<RecurrenceId>,

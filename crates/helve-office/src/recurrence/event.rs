@@ -15,13 +15,13 @@ const DAY: i64 = 86_400;
 /// When an event starts.
 #[derive(Debug, Clone)]
 pub enum Start {
-    /// All-day.
+    /// An all-day event, from this day.
     Day(Date),
     /// At a time on a clock.
     Time {
         /// What the clock shows.
         local: DateTime,
-        /// Whose clock.
+        /// The zone in which that clock runs.
         clock: Clock,
     },
 }

@@ -13,7 +13,7 @@ use crate::zones::ZoneTable;
 /// How many exceptions one event may have.
 const MAX: usize = 20_000;
 
-/// An `RDATE`.
+/// An additional occurrence (`RDATE`).
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extra {
     /// On the clock of the series.

@@ -20,7 +20,7 @@ pub enum RecurrenceId {
     Day(Date),
     /// A time on the clock of the series.
     Local(DateTime),
-    /// An instant.
+    /// The same instant everywhere.
     Instant(Timestamp),
 }
 

@@ -38,7 +38,7 @@ pub enum Unreadable {
 /// Which occurrences an override is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Scope {
-    /// One.
+    /// This occurrence alone.
     This,
     /// One and all later ones.
     ThisAndFuture,
@@ -47,7 +47,7 @@ pub enum Scope {
 /// An occurrence, or all from one on, that is not like its series.
 #[derive(Debug, Clone)]
 pub struct Override {
-    /// Which occurrence.
+    /// The occurrence that it replaces, or begins with.
     pub id: RecurrenceId,
     /// Whether the later ones as well.
     pub scope: Scope,

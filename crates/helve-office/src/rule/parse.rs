@@ -25,7 +25,7 @@ pub enum Frequency {
 pub struct NthWeekday {
     /// Which one, counted from the end where negative; `None` for every one.
     pub nth: Option<i8>,
-    /// The day.
+    /// The day of the week.
     pub weekday: Weekday,
 }
 
@@ -48,13 +48,13 @@ pub enum RuleError {
     /// A part that is not known: to leave it out would change what the rule means.
     #[error("`{part}` is no part of a recurrence rule that can be expanded here")]
     Unknown {
-        /// The part.
+        /// The name of the part.
         part: String,
     },
     /// A part stands there twice.
     #[error("`{part}` stands twice in the recurrence rule")]
     Twice {
-        /// The part.
+        /// The name of the part.
         part: String,
     },
     /// Longer than any sensible rule.
@@ -65,7 +65,7 @@ pub enum RuleError {
 /// A recurrence rule, checked. Lists are sorted, and hold each value once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Rule {
-    /// How often.
+    /// The unit that the rule counts in.
     pub frequency: Frequency,
     /// Every how many periods; at least 1.
     pub interval: u32,

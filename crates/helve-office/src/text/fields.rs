@@ -11,7 +11,7 @@ macro_rules! checked {
         pub struct $name(Box<str>);
 
         impl $name {
-            /// The text.
+            /// The text, once it was checked.
             pub fn as_str(&self) -> &str {
                 &self.0
             }

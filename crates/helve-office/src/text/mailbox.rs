@@ -57,7 +57,7 @@ impl Mailbox {
         self.name.as_deref()
     }
 
-    /// The address.
+    /// The address without the name.
     pub fn address(&self) -> &Address {
         &self.address
     }

@@ -60,7 +60,7 @@ pub enum Problem {
     /// A character that acts on its reader instead of being read.
     #[error("has a {name} (U+{:04X}) at character {at}; remove it", u32::from(*.c))]
     Hidden {
-        /// The character.
+        /// The character that was found.
         c: char,
         /// What it is, in words.
         name: &'static str,

@@ -19,14 +19,14 @@ pub type TokenSource = Arc<dyn Fn() -> BoxFuture<'static, Result<SecretString, F
 pub enum Login {
     /// A name with a password, or with a password for one application.
     Password {
-        /// The name.
+        /// The name that the server knows.
         user: String,
-        /// The password.
+        /// The password, kept in memory only.
         password: SecretString,
     },
     /// The same with a password that is looked up at every request.
     Kept {
-        /// The name.
+        /// The name that the server knows.
         user: String,
         /// Where the password comes from.
         password: TokenSource,

@@ -18,7 +18,7 @@ const TIMEOUT_MAX: Duration = Duration::from_secs(120);
 /// Whether a server on this very machine may be reached without TLS.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum PlainHttp {
-    /// Never.
+    /// TLS is always required.
     #[default]
     No,
     /// On loopback, because the configuration says so.

@@ -23,7 +23,7 @@ pub enum Login {
     Password {
         /// Often the address.
         user: String,
-        /// The secret.
+        /// The password, kept in memory only.
         password: SecretString,
     },
     /// A password that is looked up whenever somebody logs in.
@@ -35,7 +35,7 @@ pub enum Login {
     },
     /// OAuth (XOAUTH2, OAUTHBEARER).
     Token {
-        /// The address.
+        /// The mail address that the tokens are for.
         user: String,
         /// Where tokens come from.
         tokens: Arc<dyn Tokens>,

@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct Server {
     /// Its name or address. The certificate must be for this.
     pub host: String,
-    /// The port.
+    /// The port it listens on.
     pub port: u16,
     /// How the connection is secured.
     pub security: Security,

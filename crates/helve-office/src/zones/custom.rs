@@ -70,7 +70,7 @@ impl CustomZone {
         })
     }
 
-    /// Its `TZID`.
+    /// The `TZID` that events refer to.
     pub fn name(&self) -> &str {
         &self.name
     }

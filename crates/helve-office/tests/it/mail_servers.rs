@@ -146,7 +146,7 @@ pub(crate) enum Then {
     Swallow,
     /// Takes nothing more.
     Stop,
-    /// Closes.
+    /// Closes the connection.
     Close,
 }
 

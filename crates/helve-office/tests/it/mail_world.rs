@@ -201,7 +201,7 @@ pub(crate) enum Submits {
     Refuses {
         temporary: bool,
     },
-    /// Never answers.
+    /// Never answers the submission.
     Hangs,
 }
 

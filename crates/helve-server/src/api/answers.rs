@@ -76,7 +76,7 @@ struct AnsweredCall {
     provider_id: Option<String>,
     /// The id that it is recorded by.
     call_id: CallId,
-    /// The tool.
+    /// The full name of the tool.
     tool: Arc<str>,
     /// Whether it ran.
     status: AnsweredStatus,
@@ -95,7 +95,7 @@ struct AnsweredCall {
 #[derive(Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum AnsweredStatus {
-    /// It ran.
+    /// It ran and succeeded.
     Done,
     /// It failed, or was denied.
     Failed,
@@ -109,9 +109,9 @@ struct WaitingCall {
     /// The id that the provider gave it.
     #[serde(skip_serializing_if = "Option::is_none")]
     provider_id: Option<String>,
-    /// The question.
+    /// The approval that it waits for.
     approval_id: ApprovalId,
-    /// The tool.
+    /// The full name of the tool.
     tool: Arc<str>,
     /// Why somebody is asked.
     reasons: Vec<String>,

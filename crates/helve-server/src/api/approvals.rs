@@ -20,7 +20,7 @@ const PAGE_MAX: usize = 1_000;
 const PAGE: usize = 50;
 const RULES_MAX: usize = 10_000;
 
-/// Which questions.
+/// Which approvals to list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ApprovalParams {
@@ -73,7 +73,7 @@ pub(super) async fn withdraw(
     Ok(Json(server.api()?.runtime.approvals().withdraw(id, &caller).await?))
 }
 
-/// A decision.
+/// What a person decides about an approval.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DecisionRequest {

@@ -28,13 +28,13 @@ pub(super) const NAME_CHARS_MAX: usize = 256;
 /// Longest that an answer waits for a person.
 pub(super) const WAIT_MAX: Duration = Duration::from_secs(10 * 60);
 
-/// A call.
+/// A call of one tool.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CallRequest {
     /// The tool's name, as any format writes it.
     tool: String,
-    /// Its arguments.
+    /// The arguments of the tool.
     #[serde(default)]
     arguments: Map<String, Value>,
     /// The session that it belongs to.
@@ -67,7 +67,7 @@ struct AdviceRequest {
     action: AdvisedAction,
     /// How sure it is, from 0 to 1.
     confidence: Option<f64>,
-    /// Why.
+    /// Why the agent decided so.
     reasoning: Option<String>,
 }
 
@@ -150,11 +150,11 @@ impl std::str::FromStr for CallRef {
 pub(super) enum UnderWay {
     /// A person has approved it, and its caller has not run it yet.
     Approved {
-        /// The call.
+        /// The id of the call.
         call_id: CallId,
-        /// Its tool.
+        /// The full name of the tool.
         tool: Arc<str>,
-        /// The question.
+        /// The approval that a person gave.
         approval_id: ApprovalId,
         /// Until when it can be run.
         expires_at: Timestamp,
@@ -163,9 +163,9 @@ pub(super) enum UnderWay {
     },
     /// It has begun.
     Running {
-        /// The call.
+        /// The id of the call.
         call_id: CallId,
-        /// Its tool.
+        /// The full name of the tool.
         tool: Arc<str>,
     },
 }

@@ -19,7 +19,7 @@ const SINCE: SignedDuration = SignedDuration::from_hours(30 * 24);
 /// The furthest back that a query may ask for.
 const SINCE_MAX: SignedDuration = SignedDuration::from_hours(366 * 24);
 
-/// Which costs.
+/// Which costs to add up, and how.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CostQuery {

@@ -71,7 +71,7 @@ async fn with_states(api: &Api, records: Vec<Record>) -> Result<Vec<Run>, Proble
 /// A run that was asked to stop, and will.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Stopping {
-    /// The run.
+    /// The id of the run.
     run: CallId,
     /// How it stands.
     state: RunState,
@@ -135,9 +135,9 @@ pub(super) struct SettleRequest {
 /// What was found out about a call, as it was written down.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Settled {
-    /// The run.
+    /// The id of the run.
     run: CallId,
-    /// The call.
+    /// The id of the call.
     call_id: CallId,
     /// What became of it.
     answer: Answer,

@@ -33,11 +33,11 @@ pub(super) struct SignIn {
 /// Who somebody is here.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Me {
-    /// Their name.
+    /// The name of the principal.
     name: Option<String>,
     /// What sort of principal they are.
     kind: PrincipalKind,
-    /// Their roles.
+    /// The roles that their key or token gives them.
     roles: Vec<String>,
     /// What they came in for: `call` or `decide`.
     purpose: Purpose,
@@ -122,7 +122,7 @@ async fn is_open(server: &ServerState, id: ApprovalId) -> Result<(), Problem> {
     }
 }
 
-/// Which sessions.
+/// Which sessions to list.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct SessionParams {
@@ -181,7 +181,7 @@ impl SessionView {
     }
 }
 
-/// Whose session.
+/// Which session to end.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct EndParams {

@@ -42,7 +42,7 @@ pub(super) struct ToolQuery {
     cursor: Option<String>,
 }
 
-/// Some tools.
+/// A page of the list of tools.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct ToolPage {
     /// The tools, each as the format writes one.

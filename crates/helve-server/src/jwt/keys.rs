@@ -52,7 +52,7 @@ struct Held {
     tried: Option<Instant>,
 }
 
-/// One key.
+/// A public key of the issuer.
 #[derive(Clone)]
 pub(super) struct PublicKey {
     id: Option<String>,

@@ -103,7 +103,7 @@ pub enum Algorithm {
     RS256,
     /// ECDSA on P-256 with SHA-256.
     ES256,
-    /// Ed25519.
+    /// `EdDSA` with an Ed25519 key.
     EdDSA,
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::Algorithm;
 use super::keys::{Material, PublicKey};
 
-/// Longest token.
+/// Longest token that is read.
 const TOKEN_BYTES_MAX: usize = 8_192;
 const LIMITS: JsonLimits = JsonLimits { bytes: TOKEN_BYTES_MAX, values: 1_000, depth: 8 };
 /// How far clocks may be apart.

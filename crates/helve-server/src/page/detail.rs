@@ -31,7 +31,7 @@ const FIELDS_MAX: usize = 32;
 
 /// How far somebody is with deciding.
 pub(super) enum Stage {
-    /// They look.
+    /// They read the question.
     Look,
     /// Something did not work, which they are told.
     Told(String),

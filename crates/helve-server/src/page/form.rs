@@ -32,7 +32,7 @@ pub(crate) fn field(body: &[u8], name: &str) -> Option<String> {
     found.next().is_none().then(|| value.into_owned())
 }
 
-/// A form.
+/// The fields of a posted form, in order.
 pub(super) struct Form(Vec<(String, String)>);
 
 impl Form {

@@ -135,7 +135,7 @@ pub(super) fn see(place: &str) -> Response<Body> {
     response
 }
 
-/// Our mark.
+/// Helve's mark, as SVG.
 pub(super) const MARK: &str = concat!(
     "<svg viewBox=\"0 0 24 24\" width=\"20\" height=\"20\" aria-hidden=\"true\">",
     "<path d=\"M6 3v18M18 3v18M6 12h12\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"3\" ",

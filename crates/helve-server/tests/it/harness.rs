@@ -148,7 +148,7 @@ impl Open {
         while self.stream.read(&mut buffer).await.is_ok_and(|read| read > 0) {}
     }
 
-    /// Sends more.
+    /// Sends more of the request.
     pub(crate) async fn write(&mut self, bytes: &[u8]) {
         self.stream.write_all(bytes).await.unwrap();
     }

@@ -140,7 +140,7 @@ pub(super) enum Kept {
     AsIs(DateTime),
     /// It becomes another local time.
     At(DateTime),
-    /// It goes.
+    /// It is taken out.
     Gone,
 }
 

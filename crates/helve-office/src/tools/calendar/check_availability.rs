@@ -131,7 +131,7 @@ struct Output {
 struct SlotShown {
     /// From when, in the asker's zone.
     start: String,
-    /// Until when.
+    /// Until when, in the asker's zone.
     end: String,
     /// One of `free`, `tentative`, `unknown`.
     state: &'static str,
@@ -155,7 +155,7 @@ struct PersonSeen {
 struct SlotTaken {
     /// From when, in the asker's zone.
     start: String,
-    /// Until when.
+    /// Until when, in the asker's zone.
     end: String,
     /// One of `busy`, `tentative`, `unknown`.
     state: &'static str,

@@ -91,15 +91,15 @@ struct Output {
 
 #[derive(Debug, Serialize, JsonSchema)]
 struct Shown {
-    /// From when.
+    /// The first moment that was looked at.
     start: String,
-    /// Before when.
+    /// The moment at which the list ends.
     end: String,
 }
 
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 struct Unread {
-    /// The event.
+    /// The id of the event.
     id: String,
     /// What it is called, as far as that can be read.
     title: String,

@@ -68,11 +68,11 @@ fn default_limit() -> u16 {
 #[derive(Debug, Clone, Copy, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 enum Wanted {
-    /// Not begun.
+    /// Nobody has begun it.
     Open,
     /// Somebody is at it.
     InProgress,
-    /// Done.
+    /// It is done.
     Completed,
     /// Not to be done.
     Cancelled,

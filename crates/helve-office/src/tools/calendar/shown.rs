@@ -76,10 +76,10 @@ fn is_zero(number: &usize) -> bool {
 /// Somebody in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::tools) struct PersonShown {
-    /// Their name.
+    /// Their name, where the event has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::tools) name: Option<String>,
-    /// Their address.
+    /// Their mail address.
     pub(in crate::tools) address: String,
     /// What they answered: one of `needs-action`, `accepted`, `declined`, `tentative`, or what their program says.
     #[serde(skip_serializing_if = "Option::is_none")]

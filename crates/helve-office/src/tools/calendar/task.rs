@@ -53,13 +53,13 @@ impl TaskStatus {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Priority {
-    /// Nobody said.
+    /// The task says nothing about it.
     None,
     /// It can wait.
     Low,
-    /// As usual.
+    /// It comes after what is urgent.
     Medium,
-    /// First.
+    /// It comes first.
     High,
 }
 
@@ -85,7 +85,7 @@ impl Priority {
     }
 }
 
-/// A task.
+/// A task as callers see it.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct TaskShown {

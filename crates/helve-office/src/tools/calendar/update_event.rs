@@ -106,7 +106,7 @@ pub(super) enum Scope {
     This,
     /// The one of the `id` and all later ones.
     ThisAndFollowing,
-    /// Every one.
+    /// Every occurrence of the series.
     All,
 }
 
@@ -122,13 +122,13 @@ pub(super) enum Clearable {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(super) enum Answer {
-    /// Comes.
+    /// They will come.
     #[serde(alias = "accepted")]
     Accept,
     /// Does not come.
     #[serde(alias = "declined")]
     Decline,
-    /// May come.
+    /// They may come.
     Tentative,
 }
 

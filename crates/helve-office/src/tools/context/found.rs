@@ -27,7 +27,7 @@ const YEAR_S: i64 = 366 * 86_400;
 /// Looked at first: what repeats mostly does so within weeks, and over all years a daily event happens thousands of times.
 const NEAR: SignedDuration = SignedDuration::from_hours(60 * 24);
 
-/// One result.
+/// A mail, an event, a task or a contact that fits the query.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub(super) struct Found {

@@ -56,7 +56,7 @@ struct Shown {
     /// Its folders of mails.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     folders: Vec<Collection>,
-    /// Its calendars.
+    /// The calendars that the account holds.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     calendars: Vec<Collection>,
     /// Its task lists.

@@ -59,7 +59,7 @@ pub(super) enum EntityType {
     Task,
     /// A note that was written down (`VJOURNAL`).
     Note,
-    /// A mail.
+    /// A mail in any folder.
     Email,
 }
 

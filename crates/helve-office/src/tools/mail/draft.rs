@@ -101,9 +101,9 @@ struct Output {
     /// Which state of it this is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     version: Option<String>,
-    /// Its account.
+    /// The account that holds the draft.
     account: String,
-    /// Its Message-ID.
+    /// The `Message-ID` of its head.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
     /// Whom it would go to.

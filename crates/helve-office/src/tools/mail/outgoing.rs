@@ -42,7 +42,7 @@ pub(super) struct Sent {
     pub(super) message_id: String,
     /// The account it was sent from.
     pub(super) account: String,
-    /// The sender.
+    /// The address it was sent from.
     pub(super) from: String,
     /// Everybody whom it went to, cc and bcc included.
     pub(super) recipients: Vec<String>,

@@ -53,20 +53,20 @@ struct Output {
     note: Option<String>,
 }
 
-/// A mail.
+/// A mail as callers see it.
 #[derive(Debug, Serialize, JsonSchema)]
 struct Message {
-    /// Its id.
+    /// The id by which tools name the mail.
     id: String,
     /// Which state of it this is.
     version: String,
     /// The conversation it belongs to.
     thread: String,
-    /// Its account.
+    /// The account that holds it.
     account: String,
-    /// Its folder.
+    /// The folder that it lies in.
     folder: String,
-    /// Its Message-ID.
+    /// The `Message-ID` of its head.
     #[serde(skip_serializing_if = "Option::is_none")]
     message_id: Option<String>,
     /// Who wrote it.

@@ -88,9 +88,9 @@ pub(super) struct Hit {
     pub(super) version: String,
     /// The conversation it belongs to.
     pub(super) thread: String,
-    /// Its account.
+    /// The account that holds it.
     pub(super) account: String,
-    /// Its folder.
+    /// The folder that it lies in.
     pub(super) folder: String,
     /// Who wrote it.
     pub(super) from: Vec<Person>,

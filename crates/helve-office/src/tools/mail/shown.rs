@@ -40,7 +40,7 @@ pub(in crate::tools) struct Person {
     /// The name, as the mail has it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(in crate::tools) name: Option<String>,
-    /// The address.
+    /// Their mail address.
     pub(in crate::tools) address: String,
 }
 
