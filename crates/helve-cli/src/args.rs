@@ -45,10 +45,10 @@ pub(crate) struct Global {
     /// Answer with JSON: one document, or one a line
     #[arg(long, global = true)]
     pub(crate) json: bool,
-    /// Say nothing but the answer
+    /// Print nothing but the answer
     #[arg(long, short, global = true, conflicts_with = "verbose")]
     pub(crate) quiet: bool,
-    /// Say more; the log goes to standard error (also HELVE_LOG=helve=trace)
+    /// Print more; the log goes to standard error (also HELVE_LOG=helve=trace)
     #[arg(long, short, global = true)]
     pub(crate) verbose: bool,
     /// When to use colour; NO_COLOR is respected
@@ -62,10 +62,10 @@ pub(crate) struct Global {
     pub(crate) sets: Vec<String>,
 }
 
-/// The commands.
+/// Every command, in the order of the help.
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
-    /// Prepare the store, check this machine, and show what to type next
+    /// Check this machine, and serve MCP, the HTTP API and the approvals page
     Up(up::Args),
     /// Write a helve.toml with comments in this folder
     Init(init::Args),
@@ -77,12 +77,12 @@ pub(crate) enum Command {
     /// Use the tools of MCP servers, and serve tools to MCP clients
     #[command(subcommand)]
     Mcp(mcp::Command),
-    /// See what a project brings that could do harm, and let it
+    /// Review what a project brings that could do harm, and trust it
     Trust(trust::Args),
     /// See, trust, import and test hooks
     #[command(subcommand)]
     Hooks(hooks::Command),
-    /// Tell hooks of what happens to an agent
+    /// Report to hooks what happens to an agent
     #[command(subcommand)]
     Hook(hook::Command),
     /// See and change what agents remember
@@ -94,22 +94,22 @@ pub(crate) enum Command {
     /// See and sync connected accounts, import files, and try the demo
     #[command(subcommand)]
     Office(office::Command),
-    /// Run any program confined
+    /// Run any program in a box
     #[command(subcommand)]
     Sandbox(sandbox::Command),
-    /// See and change what runs, asks or does not run
+    /// See and change the rules that allow calls, ask about them or deny them
     #[command(subcommand)]
     Rules(rules::Command),
-    /// See what sessions have touched, and why they may not do more
+    /// See what sessions have touched and what that forbids, and end them
     #[command(subcommand)]
     Session(session::Command),
-    /// See and decide what calls ask a person
+    /// See the calls that wait for a person, and approve or deny them
     #[command(subcommand)]
     Approvals(approvals::Command),
     /// Let others in over HTTP: make, list and revoke their keys
     #[command(subcommand)]
     Keys(keys::Command),
-    /// See, resume, undo and stop calls that change things or have parts
+    /// See, resume, undo and stop runs: calls that change things or have parts
     #[command(subcommand)]
     Runs(runs::Command),
     /// Check, test and explain who may do what

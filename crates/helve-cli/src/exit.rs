@@ -5,7 +5,7 @@ use helve::{ErrorCode, Outcome, Status};
 /// How the process ends.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Exit {
-    /// Done.
+    /// The command did what it was asked to.
     Done,
     /// The tool failed, or a check found something.
     Failed,

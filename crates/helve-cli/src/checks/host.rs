@@ -39,5 +39,5 @@ pub(super) fn clock(loaded: &Loaded) -> Check {
     }
 }
 
-/// 2026-01-01.
+/// 2026-01-01: a clock before it was never set.
 const EARLIEST: Timestamp = Timestamp::constant(1_767_225_600, 0);

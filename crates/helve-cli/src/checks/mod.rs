@@ -41,7 +41,7 @@ impl State {
     }
 }
 
-/// One probe.
+/// What `helve doctor` found out about one thing.
 #[derive(Debug, Clone, Serialize)]
 pub(crate) struct Check {
     pub(crate) name: &'static str,

@@ -16,7 +16,7 @@ Examples:
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Your shell
+    /// The shell to write completions for
     shell: Shell,
 }
 

@@ -12,13 +12,13 @@ use crate::ui::{Table, escape, json as json_text};
 /// Show configuration, and where each value came from.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Every value in force, and where it came from
+    /// Show every value in force, and where it came from
     Show(ShowArgs),
-    /// Every key there is, with its documentation
+    /// List every key, with its documentation
     Keys(KeysArgs),
-    /// The JSON Schema of helve.toml, for editors
+    /// Print the JSON Schema of helve.toml, for editors
     Schema,
-    /// The files that are read
+    /// List the files that are read
     Path,
 }
 
@@ -26,7 +26,7 @@ pub(crate) enum Command {
 pub(crate) struct ShowArgs {
     /// Only keys that contain this, as in `execution`
     filter: Option<String>,
-    /// Only values that somebody set
+    /// Only values that are not defaults
     #[arg(long)]
     changed: bool,
 }

@@ -29,8 +29,8 @@ pub(super) const BACKGROUND_WAIT: Duration = Duration::from_secs(2);
 const BLOCKED: u8 = 2;
 
 const AFTER_HELP: &str = "\
-Prints what the hooks say together, as one hook would: a hook command of Claude Code can be exactly this.
-For what Helve's own calls fire, nothing needs to be done.
+Prints the joint answer of the hooks in the form of one hook, so that Claude Code can use this as a hook command.
+Helve's own calls fire their events by themselves.
 
 Exit codes:
   0 no hook objects   2 a hook forbids it; standard error says why
@@ -40,20 +40,18 @@ Examples:
   helve hook fire UserPromptSubmit --input @event.json
   echo '{\"tool_name\": \"Bash\", \"tool_input\": {\"command\": \"ls\"}}' | helve hook fire PreToolUse --input -";
 
-/// As typed.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Tell the hooks of an event
+    /// Run the hooks of an event
     Fire(Args),
 }
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The event, such as SessionStart
     event: String,
-    /// What goes with it: JSON, @file, or - for standard input
+    /// The event's fields: JSON, @file, or - for standard input
     #[arg(long, value_name = "JSON")]
     input: Option<String>,
 }

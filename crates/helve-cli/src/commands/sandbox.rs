@@ -36,7 +36,6 @@ Examples:
   helve sandbox run --read . --timeout-ms 5000 -- ls -la $PWD
   helve sandbox run --net api.example.com:443 --json -- curl -s https://api.example.com/";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

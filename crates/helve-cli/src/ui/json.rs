@@ -13,7 +13,7 @@ pub(crate) fn compact(value: &impl Serialize) -> serde_json::Result<String> {
     write(value, CompactFormatter)
 }
 
-/// Indented.
+/// JSON with line breaks and indentation.
 pub(crate) fn pretty(value: &impl Serialize) -> serde_json::Result<String> {
     write(value, PrettyFormatter::new())
 }

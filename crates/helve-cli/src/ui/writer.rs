@@ -15,18 +15,18 @@ pub(crate) enum Colour {
     /// On a terminal, unless NO_COLOR is set.
     #[default]
     Auto,
-    /// Always.
+    /// Always, also into a pipe.
     Always,
-    /// Never.
+    /// Never, also on a terminal.
     Never,
 }
 
 /// Who reads standard output.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// A person.
+    /// A person, at a terminal or in a pipe.
     Text,
-    /// A program.
+    /// A program: only JSON is written.
     Json,
 }
 
@@ -37,7 +37,7 @@ pub(crate) enum Detail {
     Quiet,
     /// Notes and next steps too.
     Normal,
-    /// Everything.
+    /// The log as well.
     Verbose,
 }
 

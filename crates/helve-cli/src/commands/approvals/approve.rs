@@ -20,14 +20,13 @@ use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0 approved   1 somebody else decided, or it has run out   2 wrong use
+  0 approved   1 another person decided first, or it has expired   2 wrong use
 
 Examples:
   helve approvals approve apr_01K9
   helve approvals approve apr_01K9 --edit '{\"to\": \"ada@example.com\"}'
   helve approvals approve apr_01K9 --always --same to --for 2h";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -9,12 +9,11 @@ use crate::exit::Exit;
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0 denied   1 somebody else decided, or it has run out   2 wrong use
+  0 denied   1 another person decided first, or it has expired   2 wrong use
 
 Examples:
   helve approvals deny apr_01K9 --reason 'write to her by hand'";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -18,7 +18,6 @@ Examples:
   helve approvals list --state denied --tool mail/send
   helve approvals list --all --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -27,17 +27,17 @@ use crate::failure::Failure;
 /// See and decide what calls ask.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Questions that wait for you, newest first
+    /// List the questions that wait for you, newest first
     List(list::Args),
-    /// One question: who asks, what exactly would run, and why you are asked
+    /// Show one question: who asks, what exactly would run, and why you are asked
     Show(show::Args),
     /// Let a call run, once
     Approve(approve::Args),
-    /// Do not let a call run, and say why
+    /// Refuse a call, and say why
     Deny(deny::Args),
     /// Show questions and decisions as they come, until Ctrl-C
     Watch(watch::Args),
-    /// What was allowed for a whole session
+    /// List what was allowed for a whole session
     Rules(rules::ListArgs),
     /// Take back what was allowed for a session
     Revoke(rules::RevokeArgs),

@@ -13,10 +13,9 @@ use crate::failure::Failure;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ListArgs {
-    /// Also what no longer holds
+    /// Also rules that no longer hold
     #[arg(long)]
     all: bool,
     /// Show at most this many
@@ -24,7 +23,6 @@ pub(crate) struct ListArgs {
     limit: usize,
 }
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct RevokeArgs {
     /// The rule's id

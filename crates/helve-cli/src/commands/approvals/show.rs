@@ -16,7 +16,6 @@ use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, Ui, escape, json};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The approval's id, or the beginning of it

@@ -10,10 +10,9 @@ use crate::commands::when;
 use crate::exit::Exit;
 use crate::ui::{Ui, escape, json};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Leave after so many
+    /// Stop after this many
     #[arg(long, short = 'n', value_name = "COUNT")]
     limit: Option<usize>,
 }

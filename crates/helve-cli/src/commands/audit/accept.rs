@@ -24,7 +24,7 @@ use crate::failure::Failure;
 use crate::ui::escape;
 
 const AFTER_HELP: &str = "\
-For a journal that has lost entries: somebody restored an older copy, or a log or the `.head` file is
+For a journal that has lost entries: an older copy was restored, or a log or the `.head` file is
 missing. Until you accept, the journal can be read and no call runs. If you still have the missing
 files, restore them instead.
 
@@ -33,7 +33,7 @@ Questions are withdrawn. Keys and rules that were revoked in them are valid agai
 `helve keys list` and `helve approvals rules`. The journal records that you accepted.
 
 Exit codes:
-  0 accepted, or there is nothing to accept   3 a person must say yes   4 somebody said no
+  0 accepted, or there is nothing to accept   3 a person must say yes   4 a person said no
 
 Examples:
   helve audit accept

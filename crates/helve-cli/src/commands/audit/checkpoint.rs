@@ -21,7 +21,6 @@ Examples:
   helve audit checkpoint --out monday.txt
   helve audit verify --checkpoint monday.txt --key \"$(cat helve-audit.pub)\"";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -30,7 +29,6 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct KeyArgs {}
 

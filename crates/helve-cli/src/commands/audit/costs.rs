@@ -19,11 +19,10 @@ Examples:
   helve audit costs --by caller --since 7d
   helve audit costs --by session --tool 'web-*' --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Added up by what
+    /// What to add up by
     #[arg(long, default_value = "tool", value_parser = by())]
     by: CountBy,
     /// Only calls of this tool, or of all whose names fit: `mail/*`

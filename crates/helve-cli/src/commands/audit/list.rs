@@ -27,7 +27,6 @@ Examples:
 /// How many calls are shown where nobody says.
 const LIMIT: usize = 50;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

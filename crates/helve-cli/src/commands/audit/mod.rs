@@ -24,17 +24,17 @@ use crate::failure::Failure;
 pub(crate) enum Command {
     /// Calls, newest first
     List(list::Args),
-    /// Everything recorded of one call
+    /// Show everything that was recorded of one call
     Show(show::Args),
-    /// What calls cost, by tool, caller or session
+    /// Add up what calls cost, by tool, caller or session
     Costs(costs::Args),
     /// Prove that no record was changed or removed
     Verify(verify::Args),
-    /// Every call as one line of JSON, oldest first
+    /// Write every call as one line of JSON, oldest first
     Export(export::Args),
-    /// Accept a journal that has lost entries, as it is
+    /// Accept a journal that has lost entries
     Accept(accept::Args),
-    /// Sign how far the journal has come, to be kept elsewhere
+    /// Sign how far the journal has come, to keep the proof elsewhere
     Checkpoint(checkpoint::Args),
     /// Print the key that checks checkpoints
     Key(checkpoint::KeyArgs),

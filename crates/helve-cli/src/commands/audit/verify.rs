@@ -13,7 +13,7 @@ use crate::ui::{Ui, count, escape};
 
 const AFTER_HELP: &str = "\
 Each record carries a hash of itself and of the one before. Keep the head that this prints
-somewhere else, and give it back with --expect-head: then nobody can rewrite the whole chain.
+on another machine, and pass it to --expect-head later: that shows a chain that was rewritten as a whole.
 
 Examples:
   helve audit verify

@@ -43,13 +43,12 @@ Examples:
   helve call math-eval expression='2^10 / 3'
   helve call text-stats @article.json --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// The tool's full name, alias or provider name
     name: String,
-    /// Its arguments; see below
+    /// The tool's arguments, in one of the forms below
     #[arg(value_name = "ARGUMENTS")]
     arguments: Vec<String>,
     /// Makes repeating safe: a key that has finished gives the stored outcome
@@ -70,10 +69,10 @@ pub(crate) struct Args {
     /// What the calling agent decided; the stricter of it and the rules wins
     #[arg(long, value_enum, value_name = "ACTION")]
     advice: Option<AdviceArg>,
-    /// Why it decided so
+    /// Why the agent decided so
     #[arg(long, requires = "advice", value_name = "TEXT")]
     because: Option<String>,
-    /// How sure it is, from 0 to 1
+    /// How sure the agent is, from 0 to 1
     #[arg(long, requires = "advice", value_name = "NUMBER", value_parser = sureness)]
     confidence: Option<f64>,
     /// Joins this call with others in the journal
@@ -82,7 +81,7 @@ pub(crate) struct Args {
     /// Where a person must approve, wait for them: as long as it takes, or for so many seconds
     #[arg(long, value_name = "SECONDS", num_args = 0..=1, require_equals = true, default_missing_value = "31536000")]
     wait: Option<u64>,
-    /// Ask a person once more although they said no a moment ago
+    /// Ask again although a person said no a moment ago
     #[arg(long)]
     ask_again: bool,
     /// Write the result to a file instead of the screen

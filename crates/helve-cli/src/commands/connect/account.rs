@@ -18,7 +18,6 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct AccountArgs {
     /// Your mail address there
@@ -32,7 +31,7 @@ pub(super) struct AccountArgs {
     /// The name to log in with [default: the address]
     #[arg(long, value_name = "NAME")]
     login: Option<String>,
-    /// Whose account it is: only calls of this principal use it [default: everybody's]
+    /// The principal whose calls alone may use the account [default: everybody's]
     #[arg(long, value_name = "PRINCIPAL", value_parser = caller::name)]
     owner: Option<String>,
     /// Use what was found, without a question

@@ -8,7 +8,7 @@ use crate::app::App;
 use crate::commands::mcp::ask::somebody_is_there;
 use crate::failure::Failure;
 
-/// Longest secret.
+/// Longest secret that may be typed.
 const BYTES_MAX: usize = 64 << 10;
 
 /// Asks for a line, where somebody is there and it was not given as a flag.

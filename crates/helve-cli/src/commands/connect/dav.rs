@@ -24,8 +24,8 @@ use crate::failure::Failure;
 use crate::ui::count;
 
 const AFTER_HELP: &str = "\
-The server is found from the address, or named with --url. What it has beside, contacts beside calendars, is
-connected as well. The login is tried before anything is kept.
+Helve finds the server from the address, unless --url names it. A server that has contacts as well as calendars is
+connected for both. The login is tried before anything is kept.
 
 Examples:
   helve connect calendar ada@example.org
@@ -33,7 +33,6 @@ Examples:
   helve connect contacts ada@example.org --url https://dav.example.org --secret env:DAV_PW
   helve connect calendar ada@gmail.com --oauth google --client-id ID --client-secret file:secret.txt";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

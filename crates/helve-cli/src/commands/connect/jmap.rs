@@ -22,7 +22,6 @@ Examples:
   helve connect jmap ada@example.org --url https://mail.example.org/.well-known/jmap
   helve connect jmap ada@example.org --url https://mail.example.org --secret env:MAIL_PW";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -18,7 +18,6 @@ use crate::commands::mcp::login::{open_browser, pasted};
 use crate::failure::Failure;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(next_help_heading = "Login in the browser")]
 pub(super) struct LoginArgs {

@@ -21,9 +21,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
-Servers are found from the address: known providers, the domain's own records, usual names. The login is tried
-before anything is kept. The password is asked for and not shown; it goes to the system's keyring, or to an
-encrypted file where there is none, and never to helve.toml.
+Helve finds the servers from the address: known providers, the domain's own records, usual names. It tries the login
+before it keeps anything. It asks for the password without showing it, and keeps it in the system's keyring, or in an
+encrypted file where there is none; never in helve.toml.
 
 Examples:
   helve connect mail ada@example.org
@@ -31,7 +31,6 @@ Examples:
   helve connect mail ada@example.org --imap mail.example.org:993 --smtp mail.example.org:465 --secret env:MAIL_PW
   helve connect mail ada@gmail.com --oauth google --client-id ID --client-secret file:secret.txt";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -49,7 +48,7 @@ pub(crate) struct Args {
     /// How lines to both are kept private: implicit, starttls, or none for a server on this machine
     #[arg(long, value_name = "HOW", value_parser = tls)]
     tls: Option<Tls>,
-    /// A PEM file with certificates that are trusted beside this machine's
+    /// A PEM file with certificates to trust in addition to this machine's
     #[arg(long, value_name = "FILE")]
     ca_file: Option<PathBuf>,
     #[command(flatten)]
@@ -111,7 +110,7 @@ fn advise(address: &Address, app: &mut App<'_>) {
     }
 }
 
-/// `mail.example.org`, `mail.example.org:143`.
+/// Reads a server from `mail.example.org` or `mail.example.org:143`.
 fn named(text: &str, tls: Option<Tls>, implicit: u16) -> Result<ServerSettings, Failure> {
     if text.contains(['@', '/']) {
         return Err(Failure::usage("a mail server is named as HOST or HOST:PORT")

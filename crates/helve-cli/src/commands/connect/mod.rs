@@ -21,13 +21,13 @@ use crate::exit::Exit;
 /// Connect an account: mail, calendars, contacts.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Mail, by IMAP and SMTP
+    /// Connect mail, by IMAP and SMTP
     Mail(mail::Args),
-    /// Calendars and tasks, by CalDAV
+    /// Connect calendars and tasks, by CalDAV
     Calendar(dav::Args),
-    /// Contacts, by CardDAV
+    /// Connect contacts, by CardDAV
     Contacts(dav::Args),
-    /// Mail, by JMAP
+    /// Connect mail, by JMAP
     Jmap(jmap::Args),
 }
 

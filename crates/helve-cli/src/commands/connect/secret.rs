@@ -11,10 +11,9 @@ use super::ask;
 use crate::app::App;
 use crate::failure::Failure;
 
-/// Longest password.
+/// Longest password that is read.
 const BYTES_MAX: u64 = 64 << 10;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(super) struct SecretArgs {
     /// Read the password from standard input

@@ -25,12 +25,12 @@ Reads `.claude/settings.json` and `.claude/settings.local.json` of the project a
 or the file that you name. You see each hook before it is written into helve.toml; those of the project are
 trusted as they are shown.
 
-In Helve, a command of a hook runs in a box: it reads the project, changes nothing and has no network. It is granted
-what its line shows that it needs: files that it writes to, scripts in your home, and, if it runs after a tool (a
-formatter, say), changes to the project. You see these grants too. If a command needs more, say so in helve.toml:
+In Helve, a hook's command runs in a box: it reads the project, changes nothing and has no network. Helve grants what
+the command line shows it needs: files that it writes, scripts in your home, and, for a hook that runs after a tool
+(a formatter, say), changes to the project. You see these grants too. If a command needs more, grant it in helve.toml:
 write = [\".\"], network = [\"api.example.com:443\"], read = [\"~/.config/tool\"].
 
-`permissions` are not imported: you are shown the `helve rules` that come closest.
+`permissions` are not imported; Helve prints the `helve rules` commands that come closest.
 
 Exit codes:
   0 done   2 wrong use   3 a person must say yes
@@ -42,7 +42,6 @@ Examples:
 /// Largest settings file.
 const SETTINGS_BYTES_MAX: usize = 4 << 20;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

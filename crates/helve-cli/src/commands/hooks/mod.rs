@@ -10,14 +10,13 @@ mod write;
 use crate::app::App;
 use crate::exit::Exit;
 
-/// As typed.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Every hook, in the order in which they count
+    /// List every hook, in the order in which they count
     List,
-    /// Let a project's hooks run, after a look at what they are
+    /// Review a project's hooks, and let them run
     Trust(trust::Args),
-    /// Take over the hooks of Claude Code
+    /// Import the hooks of Claude Code
     Import(import::Args),
     /// See which hooks an event fires, and what they answer
     Test(test::Args),

@@ -10,7 +10,7 @@ use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
 
 const AFTER_HELP: &str = "\
-The hooks run for real, with what you give them; the tool does not.
+The hooks really run, with the fields that you give; the tool does not.
 
 Exit codes:
   0 no hook objects   2 wrong use   4 a hook objects
@@ -19,11 +19,10 @@ Examples:
   helve hooks test PreToolUse --tool Bash --args '{\"command\": \"rm -rf /\"}'
   helve hooks test UserPromptSubmit --input '{\"prompt\": \"hello\"}'";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The event
+    /// The event to fire, such as PreToolUse
     event: String,
     /// The tool's name, as hooks know it
     #[arg(long, value_name = "NAME")]

@@ -14,20 +14,19 @@ use crate::failure::Failure;
 use crate::ui::escape;
 
 const AFTER_HELP: &str = "\
-What a project brings never runs before you have seen it; until then the calls that its hooks would
-see are denied. Its hooks are trusted exactly as they are shown, all together; when they change you
-are asked again. What a script does that a hook starts is not part of that: look into it, too.
-`helve trust` does the same for all that a project brings.
+A project's hooks run only after you have reviewed them; until then Helve denies the calls that they
+would see. You trust all hooks together, exactly as they are shown. When one changes, Helve asks
+again. Trust does not cover what a script does that a hook starts: read the script, too.
+`helve trust` reviews everything that a project brings.
 
 Exit codes:
-  0 trusted   2 wrong use   3 a person must say yes   4 somebody said no
+  0 trusted   2 wrong use   3 a person must say yes   4 a person said no
 
 Examples:
   helve hooks trust
   helve hooks trust --yes
   helve hooks trust --revoke";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -15,38 +15,37 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
-A key calls or decides, never both: with an agent's key nobody can approve its calls.
+A key either calls or decides, so an agent cannot approve its own calls with its key.
 
 Examples:
   helve keys create ci --service --tools 'files/*' --expires 90d
   helve keys create reviewer --agent
   helve keys create ada --approver";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Whom it stands for
+    /// The principal that calls with this key are made for
     name: String,
-    /// They are an agent
+    /// The principal is an agent
     #[arg(long, conflicts_with_all = ["service", "user"])]
     agent: bool,
-    /// They are a program
+    /// The principal is a program
     #[arg(long, conflicts_with = "user")]
     service: bool,
-    /// They are a person (the default)
+    /// The principal is a person (the default)
     #[arg(long)]
     user: bool,
-    /// Gives them a role, such as `auditor`; may be repeated
+    /// A role that the key gives, such as `auditor`; may be repeated
     #[arg(long, value_name = "ROLE")]
     role: Vec<String>,
-    /// For deciding what calls ask, and for nothing that callers do
+    /// The key approves and denies calls, and makes none
     #[arg(long, conflicts_with_all = ["tools", "agent"])]
     approver: bool,
     /// Only these tools: names, or `ns/*`; may be repeated
     #[arg(long, value_name = "PATTERN")]
     tools: Vec<String>,
-    /// For how long: `90d`, `12h`. Without it, until it is revoked
+    /// How long the key is valid, as in `90d` or `12h` [default: until it is revoked]
     #[arg(long, value_name = "TIME", value_parser = from_now)]
     expires: Option<Timestamp>,
 }

@@ -16,10 +16,9 @@ use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone, Yield};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// Also keys that are no longer good, and sign-in codes
+    /// Also keys that are no longer valid, and sign-in codes
     #[arg(long)]
     all: bool,
 }

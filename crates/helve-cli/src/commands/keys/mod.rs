@@ -23,9 +23,9 @@ pub(crate) use sign_in::new_code;
 pub(crate) enum Command {
     /// Make a key, and show it once
     Create(create::Args),
-    /// Keys, newest first; never their secrets
+    /// List keys, newest first; their secrets are never shown
     List(list::Args),
-    /// Take a key back; a running `helve up` follows within a second
+    /// Revoke a key; a running `helve up` follows within a second
     Revoke(revoke::Args),
     /// Show a link that signs you in to the page, once
     SignIn(sign_in::Args),

@@ -15,7 +15,6 @@ use crate::commands::caller;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The key's id, as `helve keys list` shows it, or its name where one key has it

@@ -13,7 +13,6 @@ use crate::commands::approvals::local_user;
 use crate::commands::caller;
 use crate::exit::Exit;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

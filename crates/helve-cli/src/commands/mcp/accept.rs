@@ -15,18 +15,17 @@ use crate::ui::count;
 
 const AFTER_HELP: &str = "\
 Exit codes:
-  0 accepted, or nothing waits   2 wrong use   3 a person must say yes   4 somebody said no
+  0 accepted, or nothing waits   2 wrong use   3 a person must say yes   4 a person said no
 
 Examples:
   helve mcp accept github                 shows each difference, and asks
   helve mcp accept github create_issue
   helve mcp accept github --all";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The server
+    /// The server whose tools to accept
     name: String,
     /// These tools, by the server's names
     #[arg(value_name = "TOOL")]

@@ -27,10 +27,10 @@ use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
 
 const AFTER_HELP: &str = "\
-A secret does not belong in the file: `--env TOKEN=env:GITHUB_TOKEN` writes a reference to your
-environment variable. A program is looked for on your PATH and where installers put programs below your
-home; its box shows it the code that it is made of and the files that its arguments name. What you add is
-trusted as it is shown, and tested once.
+Do not write a secret into the file: `--env TOKEN=env:GITHUB_TOKEN` writes a reference to your
+environment variable. Helve looks for a program on your PATH and where installers put programs below
+your home. Its box contains its own code and the files that its arguments name. Helve shows what it
+adds, trusts it as shown, and tests it once.
 
 Examples:
   helve mcp add time -- uvx mcp-server-time
@@ -38,13 +38,12 @@ Examples:
   helve mcp add github --header 'Authorization=Bearer env:GITHUB_TOKEN' https://api.example.com/mcp
   helve mcp add --user notes http://127.0.0.1:3000/mcp";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Its name, which stands before the names of its tools
     name: String,
-    /// Its address
+    /// The server's address, if it runs elsewhere
     #[arg(conflicts_with = "command")]
     url: Option<String>,
     /// A variable of its environment; `K=env:VAR` refers to yours

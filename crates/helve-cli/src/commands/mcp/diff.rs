@@ -14,8 +14,8 @@ use crate::exit::Exit;
 use crate::ui::escape;
 
 const AFTER_HELP: &str = "\
-A tool is held to what it was when it was first seen or accepted: its name, description, schemas and
-annotations, and its server's configuration. One that has changed is not used until you accept it.
+Helve pins each tool as it first saw it or as you accepted it: name, description, schemas, annotations,
+and the server's configuration. It does not use a tool that has changed until you accept it.
 
 Exit codes:
   0 nothing waits   1 tools wait to be accepted, or the server could not be asked   2 wrong use
@@ -24,11 +24,10 @@ Examples:
   helve mcp diff github
   helve mcp accept github create_issue";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The server
+    /// The server whose tools to compare
     name: String,
 }
 

@@ -15,18 +15,17 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 
 const AFTER_HELP: &str = "\
-Writes into the helve.toml that names the server. You typed it, so it is trusted as it is then.
+Changes the helve.toml that names the server, and trusts the server as it is then.
 
 Examples:
   helve mcp grant notes --read ~/notes
   helve mcp grant search --network api.example.com:443
   helve mcp grant odd --unconfined";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The server
+    /// The server whose box may do more
     name: String,
     #[command(flatten)]
     grants: Grants,

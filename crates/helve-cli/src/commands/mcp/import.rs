@@ -20,8 +20,8 @@ use crate::ui::escape;
 const AFTER_HELP: &str = "\
 Reads `.mcp.json`, `.vscode/mcp.json` and `.cursor/mcp.json` of the project, and the files of Claude
 Code, Claude Desktop, VS Code and Cursor in your home. You see each server before it is written into
-helve.toml and trusted. A secret that stands in such a file is not copied: a reference is written, and
-a note says which variable to set.
+helve.toml and trusted. A secret in such a file is not copied: Helve writes a reference, and says
+which variable to set.
 
 Exit codes:
   0 done   2 wrong use   3 a person must say yes
@@ -31,7 +31,6 @@ Examples:
   helve mcp import --from cursor
   helve mcp import github --yes";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -49,7 +48,7 @@ pub(crate) struct Args {
     yes: bool,
 }
 
-/// Whose files.
+/// The program whose files are read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum From {
     ClaudeCode,

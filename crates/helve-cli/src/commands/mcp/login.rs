@@ -17,19 +17,18 @@ use crate::failure::Failure;
 use crate::ui::escape;
 
 const AFTER_HELP: &str = "\
-Your browser asks you, and comes back to a port of this machine. On a machine without a browser open
-the address elsewhere, and paste the address that the browser ends up at, even if it shows an error.
+You log in in your browser, which then returns to a port of this machine. Without a browser here, open
+the address elsewhere, and paste the address at which that browser ends, even if it shows an error.
 
 Examples:
   helve mcp login github
   helve mcp login github --no-browser
   helve mcp login github --as ada";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct LoginArgs {
-    /// The server
+    /// The server to log in at
     name: String,
     /// Log this principal in, at a server where each caller has an account of their own
     #[arg(long = "as", value_name = "PRINCIPAL")]
@@ -45,10 +44,9 @@ pub(crate) struct LoginArgs {
     timeout_s: u64,
 }
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct LogoutArgs {
-    /// The server
+    /// The server to log out of
     name: String,
     /// Forget the login of this principal
     #[arg(long = "as", value_name = "PRINCIPAL")]

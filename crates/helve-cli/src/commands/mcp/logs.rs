@@ -13,19 +13,18 @@ use crate::ui::escape;
 const LOOK_EVERY: Duration = Duration::from_millis(300);
 
 const AFTER_HELP: &str = "\
-Standard error of the server, log messages in the protocol, what it wrote where only messages belong,
-and remarks of Helve. It is kept after a server has ended, up to `limits.stderr_bytes`.
+Shows standard error of the server, its log messages, what it wrote to standard output besides messages,
+and remarks of Helve. Helve keeps up to `limits.stderr_bytes` of it, also after the server has ended.
 
 Examples:
   helve mcp logs github
   helve mcp logs github -n 200 --json
   helve mcp logs github --follow";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The server
+    /// The server whose output to show
     name: String,
     /// Show at most this many lines
     #[arg(short = 'n', long, default_value_t = 50, value_name = "COUNT")]

@@ -25,31 +25,31 @@ use crate::exit::Exit;
 /// Use the tools of MCP servers, and serve tools to MCP clients.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Every server that is configured; nothing is started
+    /// List every server that is configured; nothing is started
     List,
     /// Add a server to helve.toml, and test it
     Add(add::Args),
     /// Let a server's box do more: files, hosts, or no box
     Grant(grant::Args),
-    /// Take a server out of helve.toml
+    /// Remove a server from helve.toml
     Remove(remove::Args),
-    /// Servers from the files of Claude Code, Claude Desktop, VS Code and Cursor
+    /// Import servers from the files of Claude Code, Claude Desktop, VS Code and Cursor
     Import(import::Args),
-    /// Let a project's server run, after a look at what it is
+    /// Review a project's server, and let it run
     Trust(trust::Args),
-    /// How servers are
+    /// Show the state of each server
     Status(status::Args),
-    /// What a server wrote beside its messages
+    /// Show what a server wrote besides its messages
     Logs(logs::Args),
     /// Connect to any server once, and say what happened
     Test(test::Args),
     /// Stop a server and start it anew, in the `helve up` that runs
     Restart(restart::Args),
-    /// Tools that are not what was accepted
+    /// Show tools that have changed since they were accepted
     Diff(diff::Args),
     /// Accept tools as they are now
     Accept(accept::Args),
-    /// Log in to a server that wants it
+    /// Log in to a server that asks for an account
     Login(login::LoginArgs),
     /// Forget a login
     Logout(login::LogoutArgs),

@@ -12,10 +12,9 @@ use crate::commands::file;
 use crate::exit::Exit;
 use crate::failure::Failure;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The server
+    /// The server to remove
     name: String,
 }
 

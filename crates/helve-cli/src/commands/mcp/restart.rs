@@ -9,10 +9,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The server
+    /// The server to restart
     name: String,
 }
 

@@ -15,7 +15,7 @@ use crate::ui::table::{Cell, Tone, Yield};
 use crate::ui::{Table, escape};
 
 const AFTER_HELP: &str = "\
-Where a `helve up` runs, it is asked; otherwise each server is connected once, and ended again.
+Asks the `helve up` that runs. If none runs, connects to each server once.
 
 Exit codes:
   0 all are connected   1 one is not   2 wrong use   3 one waits to be trusted
@@ -24,7 +24,6 @@ Examples:
   helve mcp status
   helve mcp status github --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -22,8 +22,8 @@ use crate::ui::{Table, Ui, count, escape};
 const MARGIN: Duration = Duration::from_secs(1);
 
 const AFTER_HELP: &str = "\
-A command runs as you, in a scrubbed environment: PATH, HOME and what `--env` gives. `--confined`
-puts it in a box. Nothing is remembered and nothing needs to be trusted; you typed it.
+A command runs as you, with PATH, HOME and what `--env` gives as its only variables; `--confined` puts
+it in a box. Nothing is kept, and nothing needs trust, because you typed it.
 
 Exit codes:
   0 all that was asked for worked   1 something did not   2 wrong use
@@ -34,7 +34,6 @@ Examples:
   helve mcp test --json -- python3 server.py
   helve mcp test NAME";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
@@ -44,7 +43,7 @@ pub(crate) struct Args {
     /// Call this tool too, by the server's name for it
     #[arg(long, value_name = "TOOL")]
     call: Option<String>,
-    /// Its arguments
+    /// The arguments to call the tool with
     #[arg(long, value_name = "JSON", requires = "call", default_value = "{}", hide_default_value = true)]
     args: String,
     /// How long connecting, listing and calling may take each; all of it three times as long

@@ -12,21 +12,21 @@ use crate::exit::Exit;
 use crate::ui::escape;
 
 const AFTER_HELP: &str = "\
-What a project brings never runs before you have seen it. A server is trusted exactly as it is shown
-here, in this project; when its configuration changes you are asked again. `helve trust` does the same for all that a project brings.
+A project's server runs only after you have reviewed it. You trust it exactly as it is shown, in this
+project. When its configuration changes, Helve asks again. `helve trust` reviews everything that a
+project brings.
 
 Exit codes:
-  0 trusted   2 wrong use   3 a person must say yes   4 somebody said no
+  0 trusted   2 wrong use   3 a person must say yes   4 a person said no
 
 Examples:
   helve mcp trust github
   helve mcp trust github files --yes";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// Servers
+    /// The servers to trust
     #[arg(required = true, value_name = "NAME")]
     names: Vec<String>,
     /// Trust them as they are shown, without a question

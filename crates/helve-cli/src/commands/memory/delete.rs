@@ -8,10 +8,9 @@ use super::{OwnerArgs, with_memory};
 use crate::app::App;
 use crate::exit::Exit;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The key
+    /// The key to forget
     key: String,
     /// Only if the value is still at this version
     #[arg(long, value_name = "NUMBER")]

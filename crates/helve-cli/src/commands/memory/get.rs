@@ -8,10 +8,9 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::{escape, json as json_text};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The key
+    /// The key to read
     key: String,
     #[command(flatten)]
     owner: OwnerArgs,

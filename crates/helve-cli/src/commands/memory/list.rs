@@ -14,7 +14,6 @@ Examples:
   helve memory list --session s-1
   helve memory list --scope long-term --agent assistant --prefix user/ --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

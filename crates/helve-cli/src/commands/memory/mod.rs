@@ -26,9 +26,9 @@ use crate::failure::Failure;
 /// See and change what agents remember.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Keys and values, by key
+    /// List keys and values, by key
     List(list::Args),
-    /// One value
+    /// Print the value of a key
     Get(get::Args),
     /// Remember a value
     Set(set::Args),

@@ -15,11 +15,10 @@ Examples:
   helve memory set user/name Ada --scope long-term --agent assistant
   helve memory set plan '{\"step\": 2}' --if-version 41";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The key
+    /// The key to set
     key: String,
     /// The value: JSON, or else text
     #[arg(allow_hyphen_values = true)]

@@ -23,11 +23,10 @@ Exit codes: 0 it may be fetched, 4 it may not.";
 /// Longest URL or reason that is shown in full.
 const SHOWN_CHARS_MAX: usize = 600;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
-    /// The URL
+    /// The URL to check
     #[arg(allow_hyphen_values = true)]
     url: String,
     /// Take this address for a host instead of looking it up; again for more

@@ -8,7 +8,7 @@ use crate::exit::Exit;
 /// See what outgoing requests may reach.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Whether a URL may be fetched, and why; without connecting
+    /// Say whether a URL may be fetched, and why; without connecting
     Check(check::Args),
 }
 

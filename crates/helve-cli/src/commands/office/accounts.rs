@@ -21,7 +21,6 @@ Examples:
   helve office accounts
   helve office accounts --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {}

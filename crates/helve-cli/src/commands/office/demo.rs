@@ -20,7 +20,6 @@ Examples:
   helve call search_emails query=budget
   helve office demo remove";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -13,12 +13,11 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// The account
+    /// The account to forget, by its id
     id: String,
-    /// Without a question
+    /// Do not ask first
     #[arg(long, short)]
     yes: bool,
 }

@@ -20,8 +20,8 @@ use crate::failure::Failure;
 use crate::ui::count;
 
 const AFTER_HELP: &str = "\
-What a file is, is found out from what is in it. Everything goes to the account `local`, and an import can be
-repeated: what is there already stays as it is. Links are not followed.
+Helve recognises a file by its content. Everything goes to the account `local`. You can repeat an import: what is
+there already stays as it is. Links are not followed.
 
 Examples:
   helve office import ~/Mail/archive.mbox
@@ -36,7 +36,6 @@ const DEPTH_MAX: usize = 16;
 /// How many of the things that were left out are named.
 const SKIPPED_SHOWN: usize = 20;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

@@ -20,11 +20,11 @@ use crate::failure::Failure;
 /// See and sync connected accounts, import files, and try the demo.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// What is connected, when it was synced, and what is wrong
+    /// List accounts: when each was synced, and what is wrong
     Accounts(accounts::Args),
     /// Fetch what is new from connected accounts
     Sync(sync::Args),
-    /// Take mails, events, tasks and contacts from files
+    /// Import mails, events, tasks and contacts from files
     Import(import::Args),
     /// Load or remove a small made-up data set
     Demo(demo::Args),

@@ -20,7 +20,6 @@ Examples:
   helve office sync
   helve office sync work --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

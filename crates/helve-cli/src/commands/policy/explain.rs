@@ -14,8 +14,8 @@ use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, count};
 
 const AFTER_HELP: &str = "\
-Nothing is called. Only policies speak here: the risk of a tool, rules, hooks and labels can make a
-call ask or deny all the same.
+Calls nothing, and looks at policies only. The risk of a tool, rules, hooks and labels can still make
+a call ask or deny it.
 
 Exit codes:
   0 allowed   2 wrong use   3 a person would be asked   4 denied

@@ -19,9 +19,9 @@ pub(crate) enum Command {
     Test(test::Args),
     /// Say what is decided, and by which policy
     Explain(explain::Args),
-    /// The policies in force
+    /// Print the policies in force
     Show(show::Args),
-    /// The Cedar schema that policies are checked against
+    /// Print the Cedar schema that policies are checked against
     Schema(schema::Args),
 }
 

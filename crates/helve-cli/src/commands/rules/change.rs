@@ -11,20 +11,18 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Rules, such as "file-write(notes/*)"
     #[arg(required = true, value_name = "RULE")]
     rules: Vec<PermissionRule>,
-    /// Take them away instead
+    /// Remove these rules instead
     #[arg(long)]
     remove: bool,
     #[command(flatten)]
     place: Place,
 }
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct ModeArgs {
     /// default, acceptEdits, bypassPermissions, plan, dontAsk or auto

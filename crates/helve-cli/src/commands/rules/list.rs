@@ -10,7 +10,6 @@ use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {}
 

@@ -22,17 +22,17 @@ risk would ask: policies, labels and hooks still have their say.";
 #[derive(Debug, clap::Subcommand)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) enum Command {
-    /// Show every rule, and where it stands
+    /// List every rule, and the file that has it
     List(list::Args),
     /// Let calls run although their risk would ask
     Allow(change::Args),
-    /// Ask a person about calls
+    /// Ask a person before calls run
     Ask(change::Args),
     /// Keep calls from running
     Deny(change::Args),
-    /// Say how calls are met that no rule names
+    /// Set the mode: what happens to calls that no rule names
     Mode(change::ModeArgs),
-    /// Let a project's own allow rules count, after a look at them
+    /// Review a project's allow rules, and let them count
     Trust(trust::Args),
 }
 

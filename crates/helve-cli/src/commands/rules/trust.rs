@@ -12,7 +12,6 @@ use crate::commands::mcp::ask::{Confirmation, ask};
 use crate::exit::Exit;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Trust them as they are shown, without a question

@@ -20,8 +20,8 @@ use crate::ui::Ui;
 
 const AFTER_HELP: &str = "\
 If another process works on the run, this command asks that process to stop it, and waits. A run that
-was cut short, or that waits, is ended here. If its tool says `on_error = \"undo\"`, what its steps did is
-undone; it is listed in any case.
+was cut short, or that waits, ends here. If its tool says `on_error = \"undo\"`, Helve undoes what its
+steps did; it lists that in any case.
 
 Exit codes:
   0 it ended, and nothing went wrong   1 it did not end, or effects remain

@@ -25,7 +25,6 @@ Examples:
   helve runs list --all --json > runs.json
   helve runs list --tool trip/book --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

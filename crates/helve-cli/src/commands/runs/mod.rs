@@ -27,12 +27,12 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use helve::runs::Story;
 
-/// See, resume, undo and stop calls that change things or have parts.
+/// See, resume, undo and stop runs: calls that change things or have parts.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Runs: those that have not ended first, then the latest
+    /// List runs: those that have not ended first, then the latest
     List(list::Args),
-    /// What happened in one run, step by step, and what to do next
+    /// Show what happened in one run, step by step, and what to do next
     Show(show::Args),
     /// Go on with a run that was cut short or waits
     Resume(resume::Args),

@@ -36,7 +36,6 @@ Examples:
   helve runs resume call_01M7H16X --happened --result '{\"order\": 17}'
   helve runs resume --all";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

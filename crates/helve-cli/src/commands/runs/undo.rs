@@ -17,9 +17,9 @@ use crate::failure::Failure;
 use crate::ui::Ui;
 
 const AFTER_HELP: &str = "\
-Each step is undone by the tool that its own tool names, newest first. Nothing is undone twice. What
-cannot be undone stands, and is listed. A step that was stopped or got no answer is looked up where
-its tool says how (`recall`); else say what you found, with --happened or --did-not-happen.
+Helve undoes the steps, newest first, with the tool that each step's own tool names, and never undoes one
+twice. It lists what cannot be undone. If a step was stopped or got no answer, Helve asks what became of
+it where the tool says how (`recall`); otherwise say what you found, with --happened or --did-not-happen.
 
 Exit codes:
   0 all is undone   1 effects remain   2 wrong use   3 a tool that undoes needs approval first";

@@ -12,12 +12,11 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The session's id
     session: String,
-    /// Whose it is; left out: `local`
+    /// Whose session it is [default: local]
     #[arg(long = "as", value_name = "NAME")]
     principal: Option<String>,
 }

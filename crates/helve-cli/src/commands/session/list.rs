@@ -11,7 +11,6 @@ use crate::exit::Exit;
 use crate::ui::Table;
 use crate::ui::table::{Cell, Tone};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// Only those of this caller

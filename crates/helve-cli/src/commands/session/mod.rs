@@ -10,11 +10,11 @@ use crate::exit::Exit;
 /// What to do with sessions.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Show sessions, last changed first
+    /// List sessions, last changed first
     List(list::Args),
-    /// Explain the labels of one: where they came from, and what that keeps it from
+    /// Explain a session's labels: where they came from, and what they forbid
     Show(show::Args),
-    /// End one for good: take back what was allowed for it, and let nothing run in it any more
+    /// End a session for good: revoke what was allowed for it, and let nothing run in it any more
     End(end::Args),
 }
 

@@ -15,12 +15,11 @@ use crate::exit::Exit;
 use crate::ui::table::{Cell, Tone};
 use crate::ui::{Table, escape};
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
     /// The session's id; without one, what the caller does in none
     session: Option<String>,
-    /// Whose it is
+    /// Whose session it is
     #[arg(long = "as", value_name = "NAME", default_value = "local")]
     principal: String,
 }

@@ -20,13 +20,13 @@ use crate::ui::count;
 
 const AFTER_HELP: &str = "\
 The copy has everything that was acknowledged before the command began; other processes may go on
-writing. It gets its name only after it was checked: if that fails, or the process dies, there is no
-such folder.
+writing. Helve checks the copy before it gives the folder its name: if the check fails, or the process
+dies, there is no such folder.
 
-In it: the database, its anchor, the key that signs checkpoints, former contents of files, and office.db: mails,
-calendars and contacts. `helve store restore` leaves that one alone: copy it back by hand while no Helve runs.
-Not in it: helve.toml, token files, passwords, and what this user trusts (~/.local/state/helve/mcp).
-Keep it as private as the journal: it holds what was said to tools, and the key.
+Included: the database, its anchor, the key that signs checkpoints, former contents of files, and office.db with
+mails, calendars and contacts. `helve store restore` does not touch office.db: copy it back by hand while no Helve
+runs. Not included: helve.toml, token files, passwords, and what this user trusts (~/.local/state/helve/mcp).
+Keep the backup as private as the journal: it holds what was said to tools, and the key.
 
 Examples:
   helve store backup /backup/helve-$(date +%F)

@@ -14,7 +14,7 @@ use crate::failure::Failure;
 /// Back up, restore, prune and measure the record of calls.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// What the record takes on disk, and how old it is
+    /// Show how much disk the record takes, and how old it is
     Status(status::Args),
     /// Copy the record, in use or not, into a new folder
     Backup(backup::Args),

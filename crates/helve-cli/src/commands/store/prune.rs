@@ -20,17 +20,17 @@ use crate::failure::Failure;
 use crate::ui::count;
 
 const AFTER_HELP: &str = "\
-Entries go from the oldest on. The cut is signed with `helve.db.key` and is an entry of its own, so
-that `helve audit verify` proves the rest and says what is gone. To keep what goes, write it down
-first: `helve audit export --out calls.jsonl`, or `helve store backup FOLDER`.
+Removes entries from the oldest on. Helve signs the cut with `helve.db.key` and records it as an entry,
+so `helve audit verify` still proves the rest and says what is gone. To keep the old entries, first run
+`helve audit export --out calls.jsonl` or `helve store backup FOLDER`.
 
 Never pruned: open runs, questions that wait, what can still be undone
-(`journal.retention.undo_days`), calls whose cost counts towards a limit, and all that came after
-the first of these. What agents remember, API keys, rules and sessions stay good. Without flags,
-what `[journal.retention]` says goes, which `helve up` does by itself.
+(`journal.retention.undo_days`), calls whose cost counts towards a limit, and everything after
+the first of these. Memory, API keys, rules and sessions stay. Without flags this removes what
+`[journal.retention]` says; `helve up` does that by itself.
 
 Exit codes:
-  0 pruned, or nothing to prune   3 a person must say yes   4 somebody said no
+  0 pruned, or nothing to prune   3 a person must say yes   4 a person said no
 
 Examples:
   helve store prune --older-than 90d --dry-run

@@ -19,17 +19,16 @@ use crate::failure::Failure;
 use crate::ui::count;
 
 const AFTER_HELP: &str = "\
-The backup is checked first: a damaged one is refused. What stands at the place is kept beside
-it, in `helve.db.before/`. Stop `helve up` first. A crash in the middle leaves the old journal or
-the new one.
+Stop `helve up` first. Helve checks the backup, and refuses a damaged one. It keeps the journal that was
+there in `helve.db.before/`. A crash in the middle leaves the old journal or the new one.
 
-The anchor at the place (`helve.db.head`) stays, and says which entries the backup lacks. Then,
-and where no anchor is, as on a new machine, calls run again once you have looked:
+The anchor (`helve.db.head`) is not replaced, so it knows which entries the backup lacks. If it knows
+of some, or if there is no anchor, as on a new machine, no call runs until you say
 `helve audit accept`. To move to another machine without that, stop Helve, back up, and copy
 `helve.db.head` to the new place first.
 
 Exit codes:
-  0 restored   1 the backup cannot be used   3 a person must say yes   4 somebody said no
+  0 restored   1 the backup cannot be used   3 a person must say yes   4 a person said no
 
 Examples:
   helve store restore /backup/helve-2026-11-18

@@ -23,7 +23,6 @@ Examples:
   helve tools check browser/open
   helve tools check shop/order --arguments '{\"article\": 7}' --session s-1 --json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {

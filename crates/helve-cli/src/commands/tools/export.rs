@@ -22,14 +22,13 @@ Examples:
   helve tools export --format openai --strict off time-now math-eval
   helve tools export --format mcp --out tools.json";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP)]
 pub(crate) struct Args {
     /// Only these tools; all where none is named
     #[arg(value_name = "NAME")]
     names: Vec<String>,
-    /// For whom
+    /// The format of which provider
     #[arg(long, value_parser = list::one_of(&Format::ALL, |format| format.as_str()))]
     format: Format,
     /// Whether the provider holds the model to the schema

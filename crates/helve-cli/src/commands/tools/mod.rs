@@ -15,15 +15,15 @@ use crate::exit::Exit;
 /// List, show, search, export and check tools.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Command {
-    /// Every tool, one a line
+    /// List every tool, one a line
     List(list::Args),
-    /// Everything about one tool
+    /// Show everything about one tool
     Show(show::Args),
     /// Find tools by words or by a pattern of names
     Search(search::Args),
-    /// Whether a tool could run now, and what it lacks
+    /// Say whether a tool could run now, and what it lacks
     Check(check::Args),
-    /// Tools as a model provider wants them
+    /// Write tools in a model provider's format
     Export(export::Args),
     /// Check definitions and schemas; nothing is run or fetched
     Lint(lint::Args),

@@ -16,17 +16,16 @@ use crate::failure::Failure;
 use crate::ui::count;
 
 const AFTER_HELP: &str = "\
-What a project brings does no harm before you have seen it. This waits: tools and settings that reach
-beyond the project's own folder, name a secret, open an address, fetch something or take the place
-of a tool you know; programs without a box, MCP servers, hooks, and rules that allow. Each is trusted
-exactly as it is shown, in this folder, with links followed; when it changes, or a link leads
-elsewhere, you are asked again. What a script does that is started is not part of that: look into
-it, too.
+Some of what a project brings waits until you have reviewed it: tools and settings that reach beyond
+the project's own folder, name a secret, open an address, fetch something or take the place of a tool
+you know; programs without a box, MCP servers, hooks, and rules that allow.
 
-Your own helve.toml, and a file that you name with --config, need no trust: they are your word.
+Trust holds for this folder and exactly for what is shown, with links followed. When something
+changes, or a link leads elsewhere, Helve asks again. Trust does not cover what a script does: read
+the script, too. Your own helve.toml, and a file that you name with --config, need no trust.
 
 Exit codes:
-  0 nothing waits any more   2 wrong use   3 a person must say yes   4 somebody said no
+  0 nothing waits any more   2 wrong use   3 a person must say yes   4 a person said no
 
 Examples:
   helve trust
@@ -34,13 +33,12 @@ Examples:
   helve trust list
   helve trust revoke deploy";
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = AFTER_HELP, args_conflicts_with_subcommands = true)]
 pub(crate) struct Args {
     #[command(subcommand)]
     command: Option<Command>,
-    /// Trust it as it is shown, without a question
+    /// Trust everything as it is shown, without a question
     #[arg(long, short)]
     yes: bool,
     /// Only what has this name: a tool's, a server's, `settings`, `hooks` or `rules`
@@ -52,7 +50,7 @@ pub(crate) struct Args {
 enum Command {
     /// Show what is trusted here, what waits, and what has changed since
     List,
-    /// Trust it no longer
+    /// Stop trusting what a project brings
     Revoke(revoke::Args),
 }
 

@@ -8,10 +8,9 @@ use crate::app::App;
 use crate::exit::Exit;
 use crate::ui::escape;
 
-/// As typed.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Args {
-    /// What: a tool's name, a server's, `settings`, `hooks` or `rules` [default: all in this folder]
+    /// A tool's or server's name, `settings`, `hooks` or `rules` [default: all in this folder]
     #[arg(value_name = "NAME")]
     names: Vec<String>,
 }
