@@ -88,7 +88,7 @@ fn reading(tokio: &tokio::runtime::Runtime, folder: &Path, rounds: usize) {
         handler.push(timed(|| check(tokio.block_on(handled(read, arguments())))));
         whole.push(timed(|| check(tokio.block_on(called(&runtime, "file-read", arguments())))));
     }
-    // Apart: memory that another thread took and this one gives back is new to whoever takes it next.
+    // Apart: memory that another thread took and this one gives back is new to the thread that takes it next.
     for _ in 0..rounds {
         moved.push(timed(|| {
             let path = path.clone();

@@ -31,7 +31,7 @@ pub(crate) fn read(words: Vec<OsString>) -> Result<Cli, ExitCode> {
             let _ = crate::write_failure(&failure(&error), &mut ui);
             return Exit::Usage.into();
         }
-        // Whoever closed the stream does not want to read it.
+        // The reader closed the stream and does not want the rest.
         let _ = help::show(&error);
         if error.use_stderr() { Exit::Usage.into() } else { Exit::Done.into() }
     })

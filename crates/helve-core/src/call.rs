@@ -49,7 +49,7 @@ pub struct Call {
     pub trace_parent: Option<SpanContext>,
     /// Takes the call back.
     pub cancellation: Option<CancellationToken>,
-    /// Whoever calls, where they can be spoken to while the call runs.
+    /// The caller's client, where it can be spoken to while the call runs.
     pub client: Option<Arc<dyn Client>>,
     /// How long to wait for a person, where one must decide. Absent: the call ends as pending, and
     /// is made again once they have.

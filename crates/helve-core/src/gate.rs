@@ -145,7 +145,7 @@ pub struct Vote {
     pub by: Arc<str>,
     /// What it says.
     pub stance: Stance,
-    /// Why, for the person who is asked and for whoever called.
+    /// Why, for the person who is asked and for the caller.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

@@ -104,7 +104,7 @@ id!(
     "call"
 );
 id!(
-    /// A question put to a person. Unguessable, because whoever knows one may look it up.
+    /// A question put to a person. Unguessable, because its knower may look it up.
     ApprovalId,
     "apr"
 );

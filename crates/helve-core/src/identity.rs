@@ -1,6 +1,6 @@
 //! API keys: the secrets by which a server knows who comes in, and what each is good for.
 //!
-//! A key is either for calling or for deciding, never for both: whoever holds what a caller holds
+//! A key is either for calling or for deciding, never for both: a holder of a caller's key
 //! can decide nothing.
 
 pub mod principal;
@@ -53,7 +53,7 @@ pub struct Key {
     /// The tools that a caller may use.
     #[serde(default)]
     pub access: Access,
-    /// The one question that whoever signs in with it may see and decide. Absent: all of them.
+    /// The one question that a person signed in with it may see and decide. Absent: all of them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub only: Option<ApprovalId>,
     /// SHA-256 of the secret. It has 256 random bits, so that no slow hash is needed.
@@ -113,7 +113,7 @@ pub enum KeyState {
     Used,
 }
 
-/// A key as whoever uses it has it. Shown once, kept nowhere.
+/// A key as its user has it. Shown once, kept nowhere.
 pub struct KeyText(String);
 
 impl KeyText {

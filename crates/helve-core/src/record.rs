@@ -147,7 +147,7 @@ pub struct Facts {
     /// The finished run that this call undoes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub undo_of: Option<CallId>,
-    /// The span of whoever called, so that a run which is resumed stays in their trace.
+    /// The span of the caller, so that a run which is resumed stays in their trace.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(with = "Option<String>")]
     pub trace_parent: Option<SpanContext>,
@@ -289,7 +289,7 @@ pub struct Attempt {
     pub code: Option<ErrorCode>,
     /// How the handler came to its end.
     pub handler: HandlerEnd,
-    /// What it, or whoever was asked about it, said of a failure: it did nothing.
+    /// What it, or the tool that was asked about it, said of a failure: it did nothing.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub nothing_done: bool,
 }

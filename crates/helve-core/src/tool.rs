@@ -68,7 +68,7 @@ pub trait Handler: Send + Sync + 'static {
         String::new()
     }
 
-    /// The definition as whoever offers the tool wrote it, in MCP's form: MCP clients get it with
+    /// The definition as the tool's provider wrote it, in MCP's form: MCP clients get it with
     /// all that is in it, also what Helve does not know.
     fn mcp_definition(&self) -> Option<Arc<RawValue>> {
         None

@@ -19,7 +19,7 @@ use crate::config::{Loaded, document, find};
 use crate::error::HostError;
 
 const NOTE_BYTES_MAX: usize = 256 << 10;
-/// Whoever only looks whether the lock is held lets go of it at once.
+/// A process that only looks whether the lock is held lets go of it at once.
 const LOCK_TRIES: u32 = 5;
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
@@ -45,7 +45,7 @@ pub struct Following {
 }
 
 impl Following {
-    /// What whoever uses that server should know.
+    /// What users of that server should know.
     pub fn remarks(&self) -> Vec<Remark> {
         let mistakes = (!self.mistakes.is_empty()).then(|| Remark {
             found: format!(
@@ -62,7 +62,7 @@ impl Following {
     }
 }
 
-/// The place of the `helve up` of a journal. Whoever has it holds a lock, which the operating system
+/// The place of the `helve up` of a journal. Its process holds a lock, which the operating system
 /// drops when the process dies, however it dies: a note counts only while somebody does.
 pub struct Place {
     file: PathBuf,
@@ -80,7 +80,7 @@ impl Place {
         let taken = lock(&path)
             .map_err(|error| HostError::failed(format!("cannot lock {}", path.display())).because(&error))?;
         let Some(lock) = taken else { return Ok(None) };
-        // One that a killed `helve up` has left would count from now on, and lead to whoever listens there.
+        // One that a killed `helve up` has left would count from now on, and lead to the listeners there.
         let _ = fs::remove_file(&file);
         Ok(Some(Self { file, is_left: AtomicBool::new(false), _lock: lock }))
     }
@@ -142,7 +142,7 @@ fn lock_file(note: &Path) -> PathBuf {
     note.with_extension("lock")
 }
 
-/// Takes a lock. None: somebody else has it. The file stays, since whoever waits for it might hold another
+/// Takes a lock. None: another process has it. The file stays, since a waiting process might hold another
 /// one of the same name.
 fn lock(path: &Path) -> io::Result<Option<File>> {
     if let Some(folder) = path.parent() {

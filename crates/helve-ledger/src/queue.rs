@@ -75,7 +75,7 @@ struct State<O> {
     awaited: bool,
     // Only then is waking the writer worth a system call.
     writer_waits: bool,
-    // How many must be queued before those who wait are served: whoever was answered just now may
+    // How many must be queued before those who wait are served: a caller that was answered just now may
     // come again, and shares the disk with those who are here.
     cohort: usize,
     // Somebody waits for a retry.
@@ -422,7 +422,7 @@ mod tests {
         assert_eq!(take(&queue), 2);
 
         (0..GATHER_MAX - 1).for_each(|_| queue.submit(record()).unwrap());
-        assert!(queue.lock().gathers(), "whoever waited before has their answer");
+        assert!(queue.lock().gathers(), "those who waited before have their answer");
         queue.submit(record()).unwrap();
         assert!(!queue.lock().gathers(), "enough for one fsync");
         assert_eq!(take(&queue), GATHER_MAX);

@@ -19,7 +19,7 @@ use crate::job::Reply;
 pub enum Request {
     /// Take over an open run.
     Adopt { run: CallId, reply: Reply<Adoption> },
-    /// Ask whoever is at an open run to stop, with the step that says so.
+    /// Ask the process at an open run to stop, with the step that says so.
     Cancel { step: Box<Step>, reply: Reply<bool> },
     /// Change a value.
     Change { place: MemoryPlace, change: MemoryChange, reply: Reply<Result<Changed, MemoryError>> },

@@ -116,7 +116,7 @@ impl Request {
 /// How much room is made at once for content that is only announced.
 const READ_AHEAD_BYTES_MAX: usize = 1 << 20;
 
-/// Most that is read before others have their turn. Who floods us has the next part always ready, and whoever
+/// Most that is read before others have their turn. Who floods us has the next part always ready, and the task that
 /// reads it would never come to look at the clock.
 const TURN_BYTES_MAX: usize = 256 << 10;
 

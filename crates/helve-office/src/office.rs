@@ -65,7 +65,7 @@ impl Office {
         Self { db, settings, connect: None, connected: RwLock::new(Some(Connected::default())) }
     }
 
-    /// An office with the accounts of its file, which are read by whoever first asks for them.
+    /// An office with the accounts of its file, which are read when first asked for.
     pub fn open(db: OfficeDb, settings: OfficeSettings, connect: Connect) -> Self {
         Self { db, settings, connect: Some(connect), connected: RwLock::new(None) }
     }

@@ -26,7 +26,7 @@ pub struct PolicyFile {
 }
 
 impl PolicyFile {
-    /// A file of whoever runs Helve.
+    /// A file of the operator.
     pub fn new(name: impl Into<String>, text: impl Into<String>) -> Self {
         Self { name: name.into(), text: text.into(), weight: Weight::Decides }
     }

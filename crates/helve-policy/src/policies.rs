@@ -148,7 +148,7 @@ impl Policies {
         }
     }
 
-    /// The policy that ships: whoever has said who they are may use every tool, and tools of critical
+    /// The policy that ships: callers who have said who they are may use every tool, and tools of critical
     /// risk ask.
     pub fn default_policy() -> Self {
         let files = with_default(&[]);

@@ -1,6 +1,6 @@
 //! What is Helve's own, and every name that leads to it.
 //!
-//! One place says it, for boxes and for whoever else writes files on behalf of an agent: a link that is
+//! One place says it, for boxes and for everything else that writes files on behalf of an agent: a link that is
 //! replaced is as good as a file that is changed.
 
 use std::collections::BTreeSet;

@@ -24,7 +24,7 @@ pub struct Job {
     pub work_dir: Option<PathBuf>,
     /// Files that lie in the work directory when it starts.
     pub files: Vec<FileIn>,
-    /// Ports of its own loopback address at which Helve listens: whoever starts the program gets the
+    /// Ports of its own loopback address at which Helve listens: the starter of the program gets the
     /// listeners, and so serves it without a network.
     pub listen: Vec<u16>,
     /// What it may do.
@@ -109,7 +109,7 @@ pub struct Policy {
 ///
 /// Time and output are bounded by who attends to a program ([`Sandbox::run`](crate::Sandbox::run),
 /// [`RunningBox::attend`](crate::RunningBox::attend)), not by [`Sandbox::start`](crate::Sandbox::start):
-/// whoever takes the streams reads as much and for as long as they like.
+/// the reader of the streams reads as much and for as long as it likes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Limits {

@@ -180,7 +180,7 @@ impl Confinement {
         Self { level, enforced, not_enforced, why }
     }
 
-    /// Of a program that is not to be confined. Its time and its output are for whoever attends to it.
+    /// Of a program that is not to be confined. Its time and its output are for the caller that attends to it.
     pub(crate) fn unconfined() -> Self {
         const ASKED: &str = "the operator has said that it is not to be confined";
         let missing = Guard::ALL.into_iter().filter(|guard| *guard != Guard::Children);

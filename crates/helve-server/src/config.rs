@@ -11,14 +11,14 @@ pub struct ServerConfig {
     pub origins: Vec<String>,
     /// Largest body of a request.
     pub body_bytes_max: usize,
-    /// Most sessions. Beyond it, whoever has the most loses the one that was unused for longest.
+    /// Most sessions. Beyond it, the principal with the most loses the one that was unused for longest.
     pub sessions_max: usize,
     /// Most sessions of one principal, who then loses the one that was unused for longest; never more
     /// than half of all. Callers without a name are not held to it: nobody tells them apart.
     pub sessions_per_principal_max: usize,
     /// How long a session that nobody uses is kept.
     pub session_idle: Duration,
-    /// Most connections. A quarter of them is for whoever has not shown a key yet, an eighth for who
+    /// Most connections. A quarter of them is for clients that have not shown a key yet, an eighth for who
     /// decides, and the rest for callers, half of it for one at most. A newcomer always gets in: the
     /// stranger goes that keeps a place longest without using it.
     pub connections_max: usize,

@@ -1,7 +1,7 @@
 //! Connections: how many there may be, and which one goes when there is no more room.
 //!
 //! A connection begins as a stranger's. Once the guard has let somebody in on it, it is known, and counts
-//! among those of whoever came. INVARIANT: there is always room for a newcomer, because the stranger who
+//! among those of the principal that came. INVARIANT: there is always room for a newcomer, because the stranger who
 //! keeps a place without using it goes: strangers have a quarter of all places, and those who have shown a
 //! key keep theirs whatever strangers do.
 
@@ -233,7 +233,7 @@ impl ConnectionSlot {
         }
     }
 
-    /// Somebody was let in on it. Whoever has their share of connections already keeps this one as long as
+    /// A caller was let in on it. A principal with its full share of connections keeps this one as long as
     /// strangers have room.
     pub(crate) fn is_of(&self, visitor: &Visitor) {
         let Place { table, number, spot, known } = &*self.place;

@@ -31,7 +31,7 @@ use crate::visitor::{Pass, Visitor};
 
 /// Who may come in.
 pub enum Door {
-    /// Whoever has a token.
+    /// Every caller with a token.
     Tokens(Tokens),
     /// Everybody on this machine, as this caller. Only on loopback.
     Open(Arc<Caller>),
@@ -42,7 +42,7 @@ pub(crate) struct Guard {
     door: Door,
     /// API keys, where there is a ledger that keeps them.
     pub(crate) keyring: Option<Keyring>,
-    /// Whoever else says who people are.
+    /// The issuer that says who people are.
     pub(crate) issuer: Option<Issuer>,
     pub(crate) logins: Logins,
     hosts: Vec<String>,
@@ -137,7 +137,7 @@ pub(crate) async fn stand(
     }
 }
 
-/// Ends a stream with the authority of whoever it is for: when they sign out, their key is taken back
+/// Ends a stream with the authority of its reader: when they sign out, their key is taken back
 /// or the time of their token is over.
 fn lasting(server: Arc<ServerState>, pass: Pass, response: Response<Body>) -> Response<Body> {
     let media = response.headers().get(header::CONTENT_TYPE);
@@ -186,7 +186,7 @@ impl Guard {
         if is_mcp(uri.path()) && matches!(visitor, Visitor::Decider(_)) {
             return Err(Refusal::Purpose);
         }
-        // Whoever may see one question is elsewhere as good as not signed in.
+        // A sign-in for one question counts nowhere else.
         if let Visitor::Decider(deciding) = &visitor
             && deciding.only.is_some_and(|only| !is_about(only, uri.path()))
         {
@@ -211,7 +211,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Whether whoever came in with this could still come in.
+    /// Whether the caller that came in with this could still come in.
     pub(crate) async fn is_good(&self, pass: &Pass) -> bool {
         match pass {
             Pass::Lasting => true,
@@ -227,7 +227,7 @@ impl Guard {
         }
     }
 
-    /// Waits until whoever came in with this could no longer come in.
+    /// Waits until the caller that came in with this could no longer come in.
     pub(crate) async fn ended(&self, pass: &Pass) {
         while self.is_good(pass).await {
             tokio::time::sleep(LOOK_AGAIN).await;
@@ -285,7 +285,7 @@ impl Guard {
 
     async fn by_cookie(&self, parts: &Parts, place: &Place) -> Result<(Visitor, Pass), Refusal> {
         let login = self.logins.find(place, &parts.headers).ok_or(Refusal::Token)?;
-        // A key that was taken back takes with it whoever signed in by it.
+        // Revoking a key ends the sign-ins made with it.
         if let (Some(key), Some(keyring)) = (login.key, &self.keyring)
             && !keyring.is_good(key).await.map_err(unknown)?
         {
@@ -377,7 +377,7 @@ impl Refusal {
             Self::Unknown => (StatusCode::SERVICE_UNAVAILABLE, "keys cannot be read now; try again"),
         };
         let path = parts.uri.path();
-        // Whoever shows a token is a program, and told in a program's words.
+        // A client with a token is a program, and gets an answer for programs.
         if page::is_page(path) && !parts.headers.contains_key(header::AUTHORIZATION) {
             return page::refused(status, message, path).await;
         }

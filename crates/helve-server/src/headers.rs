@@ -1,4 +1,4 @@
-//! What headers of the stateless era say must be what the body says: whoever routes by the headers
+//! What headers of the stateless era say must be what the body says: a proxy that routes by the headers
 //! must not be fooled.
 
 use std::borrow::Cow;
@@ -23,7 +23,7 @@ const TRACE_PARENT: HeaderName = HeaderName::from_static("traceparent");
 /// Deepest schema that is searched for headers.
 const DEPTH_MAX: usize = 16;
 
-/// The span of whoever calls. One that cannot be read is none, as the standard says.
+/// The span of the caller. One that cannot be read is none, as the standard says.
 pub(crate) fn trace_parent(headers: &HeaderMap) -> Option<SpanContext> {
     sole(headers, TRACE_PARENT)?.parse().ok()
 }

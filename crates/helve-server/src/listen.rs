@@ -159,7 +159,7 @@ async fn serve(
         .serve_connection(TokioIo::new(stream), service)
         .with_upgrades();
     tokio::pin!(connection);
-    // Whoever reads a body wakes its connection, which is in the same task. One that is alone has another turn at once.
+    // The reader of a body wakes its connection, which is in the same task. One that is alone has another turn at once.
     // Among others it goes to the end of the queue: when its turn comes, its next request may be there already.
     let (repoll, is_alone) = (Repoll::default(), || lone.is_alone.load(Ordering::Relaxed));
     let ended = tokio::select! {
@@ -178,7 +178,7 @@ async fn serve(
     }
 }
 
-/// Whatever cannot be had just now can be had later, whoever says so; but for a call that has begun.
+/// What cannot be had just now can be had later, whichever part says so; but for a call that has begun.
 fn say_when_to_come_back(mut response: Response) -> Response {
     let has_begun = response.extensions().get::<HasBegun>().is_some();
     if response.status() == StatusCode::SERVICE_UNAVAILABLE && !has_begun {

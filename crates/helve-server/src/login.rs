@@ -25,7 +25,7 @@ pub(crate) const COOKIE: &str = "helve_session";
 pub(crate) const CSRF: &str = "x-helve-csrf";
 /// How long one that nobody uses is good.
 const IDLE: Duration = Duration::from_secs(12 * 60 * 60);
-/// Most at a time. Beyond that, whoever was away longest must sign in again.
+/// Most at a time. Beyond that, the person who was away longest must sign in again.
 const LOGINS_MAX: usize = 1_000;
 /// A cookie's value, and a place's: 256 random bits.
 pub(crate) const SECRET_BYTES: usize = 32;

@@ -191,7 +191,7 @@ fn visitor_of(session: &Session) -> McpVisitor {
     }
 }
 
-/// The answer to whoever wants one session more than there may be.
+/// The answer to a client that wants one session more than there may be.
 pub(crate) fn full() -> Response<Body> {
     plain(StatusCode::SERVICE_UNAVAILABLE, "too many sessions; end one, or try later")
 }

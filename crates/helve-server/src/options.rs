@@ -32,9 +32,9 @@ pub struct HttpOptions {
     pub door: Door,
     /// How the server behaves.
     pub config: ServerConfig,
-    /// The MCP servers behind it, which whoever runs Helve looks after under `/v1/mcp/servers`.
+    /// The MCP servers behind it, which the operator looks after under `/v1/mcp/servers`.
     pub servers: Option<Servers>,
-    /// The HTTP API and the page on which people decide. Whoever has a key of its runtime is let in.
+    /// The HTTP API and the page on which people decide. Every key of its runtime is let in.
     pub api: Option<ApiOptions>,
     /// Whom this issuer vouches for is let in, too.
     pub issuer: Option<Issuer>,

@@ -29,7 +29,7 @@ pub(crate) struct Details {
     title: &'static str,
     /// The HTTP status.
     status: u16,
-    /// What went wrong, for whoever called.
+    /// What went wrong, for the caller.
     detail: String,
     /// What went wrong, in a word that never changes. Absent where the request did not get as far as
     /// a call.
@@ -95,7 +95,7 @@ impl Problem {
         }))
     }
 
-    /// There is no such thing, or it is somebody else's: whoever asks cannot tell.
+    /// There is no such thing, or it belongs to another: the caller cannot tell which.
     pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "there is no such thing here")
     }
@@ -199,7 +199,7 @@ impl From<BodyError> for Problem {
 impl From<JournalError> for Problem {
     fn from(error: JournalError) -> Self {
         tracing::error!(%error, "the ledger cannot be used");
-        // In the words that a call is refused with: whoever decides can do something about a full disk.
+        // In the words that a call is refused with: the person who decides can do something about a full disk.
         let mut problem = Self::new(StatusCode::SERVICE_UNAVAILABLE, error.to_string());
         problem.0.code = Some(ErrorCode::JournalUnavailable);
         problem

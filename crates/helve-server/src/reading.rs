@@ -39,7 +39,7 @@ impl Default for Reading {
 
 struct Pool {
     all: Arc<Semaphore>,
-    /// Of principals who have a turn or wait for one. Whoever has no name shares with all of these.
+    /// Of principals who have a turn or wait for one. Principals without a name share with all of these.
     own: Mutex<HashMap<Option<String>, Arc<Semaphore>>>,
 }
 
@@ -70,7 +70,7 @@ impl Pool {
 }
 
 impl Reading {
-    /// A turn for whoever came in; strangers have one share together.
+    /// A turn for the caller that came in; strangers have one share together.
     async fn turn(&self, visitor: Option<&Visitor>) -> Result<Turn, BodyError> {
         let pool = match visitor {
             Some(Visitor::Decider(_)) => &self.deciding,
@@ -110,7 +110,7 @@ impl BodyError {
 }
 
 impl ServerState {
-    /// The body of whoever came in.
+    /// The body of the caller that came in.
     pub(crate) async fn read_body(&self, visitor: Option<&Visitor>, body: Body) -> Result<Bytes, BodyError> {
         let bytes_max = self.config.body_bytes_max;
         let length = usize::try_from(body.size_hint().lower()).unwrap_or(usize::MAX);

@@ -1,4 +1,4 @@
-//! What is recorded of calls, as the server sees it. Whoever has the journal provides it: this crate
+//! What is recorded of calls, as the server sees it. The owner of the journal provides it: this crate
 //! knows no SQL.
 
 use std::borrow::Cow;

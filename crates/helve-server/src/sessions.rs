@@ -84,7 +84,7 @@ impl Sessions {
     }
 
     /// Keeps a session, if need be in place of another that is not in use: of the same principal where
-    /// they have too many, else of whoever has the most. None where all are in use.
+    /// they have too many, else of the principal that has the most. None where all are in use.
     pub(crate) fn add(&self, session: Arc<Session>, caller: &Caller) -> Option<Arc<Entry>> {
         let entry = Arc::new(Entry {
             caller: caller.clone(),

@@ -22,7 +22,7 @@ const RETRY_MS: u32 = 2_000;
 
 /// How long the last answers have to come once the server is closing.
 const LAST_WORDS: Duration = Duration::from_millis(250);
-/// The last word to whoever reads a stream that has no end of its own. A comment: no client takes it for an event.
+/// The last word on a stream that has no end. A comment: no client takes it for an event.
 const CLOSING: &[u8] = b": this Helve is stopping; connect again\n\n";
 
 /// The messages of one stream, in order.
@@ -212,7 +212,7 @@ impl Reader {
         self.number = 0;
     }
 
-    /// The stream as the body of an answer. `driver` is run by whoever reads; `kept` is dropped with
+    /// The stream as the body of an answer. The reader runs `driver`; `kept` is dropped with
     /// the body. A stream that has no end of its own ends when the server is `closing`, with a word.
     pub(crate) fn into_response(
         self,

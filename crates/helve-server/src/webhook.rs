@@ -1,8 +1,8 @@
-//! A webhook: whoever should decide is told of a question, with a link that opens the page.
+//! A webhook: tells the people who decide of a question, with a link that opens the page.
 //!
 //! The link carries a sign-in code of its own, which is good once, as long as the question, and for
 //! that question alone. It decides nothing by being opened: that takes a click on the page, and its token. The request is
-//! signed, so that whoever receives it knows where it comes from.
+//! signed, so that the receiver knows where it comes from.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -179,7 +179,7 @@ fn sign(secret: &str, at: i64, body: &str) -> String {
     format!("t={at},v1={}", helve::json::hex(tag.as_ref()))
 }
 
-/// What is told. Not the arguments: they are for whoever has signed in.
+/// What is told. Not the arguments: they are for people who have signed in.
 fn body(approval: &Approval, link: &str) -> String {
     json!({
         "type": "approval.requested",

@@ -184,7 +184,7 @@ impl Store {
     }
 
     /// Takes the journal at `path` as it is, whatever its anchor says or whether there is one: for
-    /// whoever has looked into what `verify` reported, say after restoring a backup.
+    /// a person who has looked into what `verify` reported, say after restoring a backup.
     ///
     /// Takes effect when a store is next opened, or at once where one is open, which notes it in the chain.
     /// Runs that are open in it wait for a person from then on, and questions are withdrawn: what is missing may

@@ -90,7 +90,7 @@ impl TelemetryOptions {
         self
     }
 
-    /// Tells this part of the traces that begin here, from 0 to 1. For others whoever began them decides.
+    /// Tells this part of the traces that begin here, from 0 to 1. For others the service that began them decides.
     pub fn sample_ratio(mut self, ratio: f64) -> Result<Self, OptionsError> {
         self.sample_ratio = ratio;
         if (0.0..=1.0).contains(&ratio) { Ok(self) } else { Err(OptionsError::SampleRatio) }

@@ -1,4 +1,4 @@
-//! Events as they happen, to whoever listens. A slow listener never slows a call.
+//! Events as they happen, to the listeners. A slow listener never slows a call.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

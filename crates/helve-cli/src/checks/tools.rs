@@ -129,7 +129,7 @@ fn trust(loaded: &Loaded) -> Option<Check> {
 fn integrations(registry: &Registry, loaded: &Loaded) -> Vec<Check> {
     let known = Connected::new(loaded);
     let mut tools = registry.list(&Filter::default());
-    // What ships is there for whoever wants it: nobody asked for it yet.
+    // What ships can be used or not: no call has asked for it yet.
     tools.retain(|one| one.layer != Layer::BuiltIn);
     let mut needed: Vec<_> = tools.iter().flat_map(|one| &one.tool.definition().integrations).collect();
     needed.sort();

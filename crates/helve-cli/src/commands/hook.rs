@@ -108,7 +108,7 @@ pub(super) fn fire(
     let registry = wire::registry(&loaded)?;
     block_on(async {
         let attached = servers::attach(&loaded, &registry, Which::OfHooks, app).await?;
-        // Whoever runs this command runs Helve, so the event itself leaves no record; a tool that a
+        // The user of this command runs Helve, so the event itself leaves no record; a tool that a
         // hook calls does.
         let store = match wire::hooks::tools_called(&loaded).is_empty() {
             true => None,

@@ -188,7 +188,7 @@ fn for_person(suggestion: &str) -> Option<String> {
         "tell the user",
         "tell the operator",
     ];
-    /// For whoever may call again and again by itself.
+    /// For a program that calls again and again by itself.
     const FOR_MODELS: [&str; 4] =
         ["do not repeat ", "do what the reason says, ", "do something else, or ask", "ask the user whether "];
     let clauses = suggestion.split("; ").filter_map(|clause| {

@@ -125,7 +125,7 @@ pub(crate) fn http(
         let mut follower = Follower::new(&inputs, &loaded, opened, &upstream);
         follower.announce_at(place.as_ref(), note)?;
         let telling = tell_webhook(&loaded, &runtime, server.address()?)?;
-        // Whoever reads the link decides: it goes to a person's eyes, not into a file that others read.
+        // The link lets its reader decide: it goes to a person's eyes, not into a file that others read.
         let code = match app.ui.on_terminal() {
             true => Some(new_code(runtime.keys(), &local_user("serve")?).await?),
             false => None,
@@ -282,7 +282,7 @@ fn own_names(loaded: &Loaded) -> Result<Vec<String>, Failure> {
     Ok(urls.iter().flatten().filter_map(|url| url.host_str().map(str::to_owned)).collect())
 }
 
-/// Whoever else says who people are. Its own addresses may be reached: they are the operator's words.
+/// The issuer that says who people are. Its own addresses may be reached: they are the operator's words.
 fn issuer(config: &JwtConfig, loaded: &Loaded) -> Result<Issuer, Failure> {
     let own = [Some(config.issuer.as_str()), config.jwks_url.as_deref()];
     let own: Vec<_> = own.into_iter().flatten().map(helve_mcp::config::ServerConfig::remote).collect();

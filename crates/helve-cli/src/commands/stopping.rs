@@ -49,7 +49,7 @@ pub(crate) struct Stopping<'a, B, E> {
     pub(crate) grace: Duration,
     /// Others should no longer come here.
     pub(crate) begins: B,
-    /// Every call has ended: whoever serves should end, too.
+    /// Every call has ended: the server should end, too.
     pub(crate) ends: E,
 }
 

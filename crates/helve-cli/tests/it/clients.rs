@@ -279,7 +279,7 @@ fn a_repeated_call_gets_the_run_that_was_approved_over_http_and_the_command_line
     let id = asked["approval_id"].as_str().unwrap_or_else(|| panic!("{asked}")).to_owned();
     assert_eq!(up.call(&token, "trip", json!({})).1["approval_id"], id.as_str());
     assert_eq!(home.run(&["approvals", "approve", &id]).code, 0);
-    // The run goes on by itself here. Whoever calls again waits for it, or finds its end.
+    // The run goes on by itself here. A caller that calls again waits for it, or finds its end.
     let (status, ended) = up.call(&token, "trip", json!({}));
     assert_eq!((status, &ended["status"]), (200, &json!("done")), "{ended}");
     assert_eq!(deeds(&home), "before\ndeed\n");

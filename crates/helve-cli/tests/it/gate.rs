@@ -101,7 +101,7 @@ fn holds(server: &str, client_port: u16) -> bool {
     connections.lines().any(|line| line.split_whitespace().skip(1).take(2).eq(&ends))
 }
 
-/// Whoever else comes finds nothing, says so in the same words as of what never was, and changes nothing.
+/// Any other caller finds nothing, gets the same words as for what never was, and changes nothing.
 fn is_not_there_for(up: &Up, key: &str, run: &str) {
     let unknown = "call_01ARZ3NDEKTSV4RRFFQ69G5FAV";
     for (method, end) in
@@ -352,7 +352,7 @@ fn policies_are_followed_while_it_runs_however_they_break() {
     until("all is mended", || status() == 200);
 }
 
-/// Whoever could write the policy, or the script of a hook, would be their own judge.
+/// An agent that could write the policy, or the script of a hook, would be its own judge.
 #[test]
 fn no_tool_changes_what_judges_it() {
     let home = Home::new();

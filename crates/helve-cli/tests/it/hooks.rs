@@ -77,7 +77,7 @@ fn trusted_hooks_have_a_say() {
     assert!(home.run(&["call", "time-now"]).stderr.contains("a hook says: it is late"));
 }
 
-/// The hook goes on only once the answer was read: whoever waited for it would never see its mark.
+/// The hook goes on only once the answer was read: a reader that waited for it would never see its mark.
 #[test]
 fn the_answer_comes_before_hooks_that_nobody_waits_for_have_ended() {
     let rest = "while [ ! -e answered ]; do sleep 0.02; done; touch ended";

@@ -256,7 +256,7 @@ fn an_issuer_that_is_down_lets_nobody_in_until_it_is_back() {
     let token = issuer.token(&issuer.claims());
     assert_eq!(up.call(&token, "deed", json!({ "n": 1 })).0, 401);
     assert_eq!(deeds(&home), 0);
-    // Whoever has another secret comes in meanwhile.
+    // A caller with another secret comes in meanwhile.
     assert_eq!(up.call(&up.token(), "deed", json!({ "n": 2 })).0, 200);
     *issuer.keys.lock().unwrap() = keys;
     let until = Instant::now() + Duration::from_secs(30);
@@ -355,7 +355,7 @@ fn a_project_names_no_issuer() {
     assert_eq!(deeds(&home), 0);
     assert!(issuer.asked.lock().unwrap().is_empty());
     drop(up);
-    // Whoever names the file has seen it.
+    // A user who names the file has seen it.
     let up = Up::start_with(&home, &["--config", "helve.toml"]);
     assert_eq!(up.call(&token, "deed", json!({ "n": 1 })).0, 200);
     assert_eq!(deeds(&home), 1);

@@ -1,4 +1,4 @@
-//! `helve keys`, and a running `helve up` that lets in whoever has one.
+//! `helve keys`, and a running `helve up` that lets in callers that have one.
 
 use std::time::{Duration, Instant};
 

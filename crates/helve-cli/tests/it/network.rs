@@ -48,7 +48,7 @@ fn loopback_is_reached_only_where_somebody_said_so() {
     let ran = home.run(&["call", "weather"]);
     assert!(ran.code == 4 && ran.stderr.contains("helve trust"), "{}", ran.all());
     let url = format!("url=http://127.0.0.1:{}/", server.port);
-    // Whoever trusts the tool has seen its address: that is one round, and opens it to nobody else.
+    // A person who trusts the tool has seen its address: that is one round, and opens it to nobody else.
     let shown = home.run(&["trust", "--yes"]);
     assert!(shown.stdout.contains(&format!("127.0.0.1:{}", server.port)), "{}", shown.all());
     let ran = home.run(&["call", "http-get", &url]);

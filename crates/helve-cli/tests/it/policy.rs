@@ -112,7 +112,7 @@ fn policies_that_cannot_be_read_or_are_wrong_deny_every_call() {
     );
 }
 
-/// However a policy is wrong, the tool does not run, and whoever looks is told where.
+/// However a policy is wrong, the tool does not run, and a look says where.
 #[test]
 fn every_typo_denies_and_says_where_it_is() {
     const ALL: &str = "permit (principal, action, resource);\n";
@@ -173,7 +173,7 @@ fn every_typo_denies_and_says_where_it_is() {
         let home = home(&policy);
         assert_eq!(home.run(&["call", "mail/send", "to=ada@example.com"]).code, 0);
     }
-    // Whoever answers for the policies and permits nothing, permits nothing.
+    // An operator whose policies permit nothing, permits nothing.
     for policy in ["", "// to be written\n"] {
         let home = home(policy);
         let ran = home.run(&["call", "mail/send", "to=ada@example.com", "--config", "helve.toml"]);

@@ -64,7 +64,7 @@ fn a_key_for_one_tool_runs_no_other_by_posting_an_event() {
 
     let wide = up.key(&home, &["wide", "--agent"]);
     assert_eq!(up.with("POST /v1/hooks", &wide, event()).0, 200);
-    assert_eq!(std::fs::read_to_string(&pwned).unwrap(), "owned", "whoever may use the tool may");
+    assert_eq!(std::fs::read_to_string(&pwned).unwrap(), "owned", "a caller who may use the tool may");
 
     let seen = recorded(&up, "");
     let seen: Vec<_> = seen.iter().map(|(who, tool, _)| (who.as_str(), tool.as_str())).collect();
@@ -110,7 +110,7 @@ fn an_event_of_helves_own_is_not_taken_from_outside() {
     }
     assert!(!home.project().join("posed").exists(), "no hook was told");
     assert_eq!(recorded(&up, "hook-fire").len(), 5, "and each try is in the journal");
-    // Whoever runs Helve tells of calls that another program makes, as its hook.
+    // The operator reports calls that another program makes, as its hook.
     let fired =
         home.run(&["hook", "fire", "PreToolUse", "--input", r#"{"tool_name": "Bash", "tool_input": {}}"#]);
     assert_eq!(fired.code, 0, "{}", fired.all());

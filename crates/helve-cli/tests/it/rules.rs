@@ -143,7 +143,7 @@ fn a_project_cannot_make_the_gate_laxer() {
     for key in ["security.ask_from", "approvals.ask_url", "approvals.page_url"] {
         assert!(doctor.all().contains(key), "{key}: {}", doctor.all());
     }
-    // Whoever types it may.
+    // A person at the terminal may.
     assert_eq!(home.run(&["call", "note", "text=b", "--set", "security.ask_from=critical"]).code, 0);
     // What makes it stricter counts.
     home.write("helve.toml", format!("{TOOLS}\n[security]\nask_from = \"low\"\n"));

@@ -324,7 +324,7 @@ fn a_run_whose_tool_has_changed_waits_and_says_why() {
         0,
         &["cannot go on", "`long` has changed since the run began", "helve runs cancel"],
     );
-    // Whoever asks for another way is sent the same one.
+    // A request for another way is sent the same one.
     for command in [["runs", "undo", &run], ["runs", "show", &run]] {
         let ran = home.run(&command);
         let said = format!("{}{}", ran.stdout, ran.stderr);
@@ -444,7 +444,7 @@ fn whoever_looks_at_a_run_does_not_wait_for_an_api_that_is_down() {
     let home = home();
     assert_eq!(home.run(&["call", "burn"]).code, 0);
     assert_eq!(home.run(&["call", "files/write"]).code, 0);
-    // It takes whoever comes, and never answers.
+    // It accepts every connection, and never answers.
     let silent = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let port = silent.local_addr().unwrap().port();
     let api = format!(

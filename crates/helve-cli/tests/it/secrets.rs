@@ -51,7 +51,7 @@ fn no_tool_reads_or_replaces_a_token_file() {
     }
     let kept = || std::fs::read_to_string(home.project().join("tokens.txt")).unwrap();
     assert_eq!(kept(), format!("{token}\n"));
-    // Whoever reads it while nothing is served comes in with it later.
+    // A tool that reads it while nothing is served comes in with it later.
     up.kill();
     for said in
         tried(|tool, arguments| json!(home.run(&["call", tool, &arguments.to_string()]).all()), "tokens.txt")

@@ -43,7 +43,7 @@ fn ending_says_what_was_ended_and_whose() {
     let ended = home.run(&["session", "end", "s-1", "--as", "rev"]);
     assert_eq!(ended.code, 0, "{}", ended.all());
     assert!(ended.all().contains("ended: "), "{}", ended.all());
-    // Whoever says whose it is means that one.
+    // A caller that names the owner means that session.
     let own = home.run(&["session", "end", "s-1", "--as", "local"]);
     assert!(own.code == 0 && own.all().contains("closed: "), "{}", own.all());
     assert_ne!(adds(&home, "s-1"), 0);

@@ -55,7 +55,7 @@ fn what_cannot_run_is_not_exported_and_can_be_listed() {
     let all = home.json(&[&export[..], &["--unavailable"]].concat());
     assert!(names(&all).contains(&"acme-report") && names(&all).contains(&"web-search"));
     let by_name = home.json(&["tools", "export", "--format", "llm", "acme-report"]);
-    assert_eq!(names(&by_name), ["acme-report"], "whoever names it wants it");
+    assert_eq!(names(&by_name), ["acme-report"], "a caller that names it wants it");
 
     let connected = home.run_with(&export, &[("ACME_TOKEN", "x"), ("TAVILY_API_KEY", "tvly-x")], b"");
     let shown: Value = serde_json::from_str(&connected.stdout).unwrap();

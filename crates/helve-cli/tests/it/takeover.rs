@@ -333,7 +333,7 @@ fn a_check_changes_nothing_at_all() {
     assert_eq!(changed(&before), Vec::<PathBuf>::new(), "nothing is made");
     home.run(&["call", "deed"]);
     cut_short(&home, "saga");
-    // What was left in the log by the kill is moved by whoever opens it next for writing.
+    // What was left in the log by the kill is moved by the process that opens it next for writing.
     home.run(&["call", "time-now"]);
     let before = files();
     let ran = home.run(&["up", "--check"]);

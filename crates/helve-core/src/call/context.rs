@@ -83,7 +83,7 @@ pub struct ContextParts {
     pub degraded: Option<Arc<[String]>>,
     /// Lets the tool ask for other tools and for memory.
     pub host: Option<Arc<dyn Host>>,
-    /// Lets the tool speak to whoever called.
+    /// Lets the tool speak to the caller.
     pub client: Option<Arc<dyn Client>>,
     /// What takes back this call with others.
     pub cancellation: Option<CancellationToken>,
@@ -218,7 +218,7 @@ impl Context {
             self.tool(),
             approved.approval_id
         );
-        // The approval is used up, also for whoever repeats the call under its key.
+        // The approval is used up, also for a caller that repeats the call under its key.
         let again = match self.0.parts.idempotency_key {
             Some(_) => "make the call again under a new idempotency key",
             None => "make the call again",
@@ -285,7 +285,7 @@ impl Context {
         }
     }
 
-    /// Whoever called, where they can be spoken to.
+    /// The caller, where they can be spoken to.
     pub fn client(&self) -> Option<&Arc<dyn Client>> {
         self.0.parts.client.as_ref()
     }

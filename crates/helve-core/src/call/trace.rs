@@ -112,7 +112,7 @@ impl<'de> Deserialize<'de> for SpanContext {
 pub struct TracedCall {
     /// Its own span.
     pub span: SpanContext,
-    /// The span that it belongs to: its run's, or one of whoever called.
+    /// The span that it belongs to: its run's, or one of the caller.
     pub parent: Option<SpanContext>,
     /// Who called what.
     pub facts: Facts,

@@ -73,7 +73,7 @@ pub struct Approval {
     /// Where that call stands within a bigger one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub part: Option<Part>,
-    /// The binding of that bigger call, so that whoever makes it again finds the run that waits.
+    /// The binding of that bigger call, so that a caller that makes it again finds the run that waits.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub outer: Option<String>,
     /// The caller's key for repeating safely.
@@ -113,7 +113,7 @@ pub enum ApprovalState {
     Expired,
     /// It has run, or begun to.
     Used,
-    /// Whoever asked has taken the question back.
+    /// The caller has taken the question back.
     Withdrawn,
 }
 

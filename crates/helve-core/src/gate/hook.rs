@@ -91,7 +91,7 @@ impl HookContext {
 
 /// Runs the calls that hooks make.
 pub trait HookHost: Send + Sync + 'static {
-    /// Runs a call that a hook makes, whoever it says that it is by.
+    /// Runs a call that a hook makes, whatever caller it names.
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome>;
 
     /// Runs the rest of a hook in the background. False where there is no room.

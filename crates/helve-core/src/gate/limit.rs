@@ -170,7 +170,7 @@ impl Rate {
     /// Longest period of a rate: a day.
     const PERIOD_MAX: Duration = Duration::from_secs(86_400);
     /// Most calls at once, where the count is not larger. Together these bounds keep the sums of
-    /// whoever counts within 64 bits of nanoseconds.
+    /// the counter within 64 bits of nanoseconds.
     const BURST_MAX: u32 = 10_000;
 
     /// `count` calls in `period`, all of which may come at once.

@@ -28,6 +28,6 @@ pub trait Host: Any + Send + Sync {
     /// Whether anybody listens how far the running call has come.
     fn is_heard(&self, context: &Context) -> bool;
 
-    /// Tells whoever listens how far the running call has come.
+    /// Tells the listeners how far the running call has come.
     fn report(&self, context: &Context, progress: Progress);
 }

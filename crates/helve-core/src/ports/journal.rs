@@ -41,7 +41,7 @@ pub trait Journal: Send + Sync + 'static {
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>>;
 
     /// Commits the end of a call that [`Journal::begin`] let start, with what to answer when its
-    /// key comes again. An end that did nothing ([`Status::gives_key_back`]) uses up no key: whoever brings it
+    /// key comes again. An end that did nothing ([`Status::gives_key_back`]) uses up no key: a caller that brings it
     /// again, or waits for it, runs.
     fn finish(
         &self,

@@ -25,7 +25,7 @@ pub trait Limiter: Send + Sync + 'static {
 }
 
 /// What is counted: a digest, so that its size is fixed whatever callers call themselves, and
-/// so that nobody's name lies about in the memory of whoever counts.
+/// so that nobody's name lies about in the memory of the counter.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub struct LimitKey([u8; 32]);
 

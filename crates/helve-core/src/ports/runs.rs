@@ -37,7 +37,7 @@ pub trait Runs: Send + Sync + 'static {
         })
     }
 
-    /// Asks whoever is at an open run to stop. Returns whether there is such a run.
+    /// Asks the process at an open run to stop. Returns whether there is such a run.
     fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>>;
 
     /// The runs of this process that somebody asked to stop.

@@ -198,7 +198,7 @@ pub enum StepKind {
     },
     /// The run is not gone on with after a crash: what it did is undone.
     RollingBack,
-    /// Whoever called was told how the run ended, after it had waited for a person.
+    /// The caller was told how the run ended, after it had waited for a person.
     Told,
 }
 
@@ -281,7 +281,7 @@ pub enum Recalled {
     /// It had its effect, and this is its result.
     Happened(Value),
     /// It had none so far. Where its process has gone, that is believed once the tool's time is over: until then
-    /// whoever was asked to do it may be at work on it still.
+    /// the server may be at work on it still.
     DidNotHappen,
     /// It had none, and will have none: only the process that made the call was at work on it.
     WillNotHappen,

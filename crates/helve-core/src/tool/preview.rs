@@ -39,7 +39,7 @@ impl Preview {
     }
 
     /// The same with a digest of all that the call would use beside its arguments: 1 to 256 visible ASCII characters,
-    /// such as a SHA-256 in hexadecimal. It is kept and shown to whoever reads the approval, so it must be no secret.
+    /// such as a SHA-256 in hexadecimal. It is kept and shown to readers of the approval, so it must be no secret.
     pub fn with_fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
         self.fingerprint = Some(fingerprint.into());
         self

@@ -97,7 +97,7 @@ impl RetryPolicy {
     /// Whether `error` is of the sort that is repeated, however many attempts there were.
     pub fn covers(&self, error: &ToolError) -> bool {
         let is_in = |codes: &[RetryableCode]| codes.iter().any(|code| code.is_of(error));
-        // Whoever made the error may know that a repeat cannot help, as with a bad certificate. An error with a code
+        // The maker of the error may know that a repeat cannot help, as with a bad certificate. An error with a code
         // of its own always says so.
         let says_so = error.code().retryable() || error.tool_code().is_some();
         let ruled_out = says_so && !error.is_retryable();

@@ -2,7 +2,7 @@
 //! journal of that server.
 //!
 //! INVARIANT: it is this machine that says so, in its own state and never in the project: what came with a folder
-//! must not choose the journal of whoever works there.
+//! must not choose the journal of the person who works there.
 
 use std::path::{Path, PathBuf};
 

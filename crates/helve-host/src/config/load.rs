@@ -144,7 +144,7 @@ impl Loaded {
         }
     }
 
-    /// Where a relative path in the value at `pointer` starts, whoever gave it.
+    /// Where a relative path in the value at `pointer` starts, whichever file gave it.
     pub(crate) fn start_of(&self, pointer: &str) -> &Path {
         self.folder_of(pointer).unwrap_or(self.work_dir.as_path())
     }

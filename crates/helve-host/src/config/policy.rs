@@ -29,7 +29,7 @@ pub struct PolicyPath {
 /// The files that the layers name, those that decide first.
 ///
 /// The user's own decide, and so do those of a variable or a flag, which stand in for them. Where the
-/// user has none, those of a file that was named with `--config` do: whoever named it answers for it.
+/// user has none, those of a file that was named with `--config` do: the user who named it answers for it.
 /// What a project brings along only narrows.
 pub(super) fn files(
     documents: &[(Layer, Arc<Document>)],

@@ -28,7 +28,7 @@ pub(super) enum Standing {
     /// for the user's own file alone.
     OwnOnly,
     /// It counts unless it is laxer than what counts without it (the second value); then it never does.
-    /// These keep the gate, and a gate is changed in the file of whoever it protects.
+    /// These keep the gate, and a gate is changed in the file of the user it protects.
     Stricter(Takes),
     /// It counts unless it takes more than what counts without it; then it waits for trust.
     Waits(Takes),
@@ -150,7 +150,7 @@ fn sections(table: &mut HashMap<&'static str, Standing>) {
 }
 
 /// How calls run. A bound on how much a call may hold can be lowered, and what raises one waits. Time is no
-/// such bound: whoever waits can stop waiting.
+/// such bound: a caller can stop waiting.
 fn calls(table: &mut HashMap<&'static str, Standing>) {
     use Standing::{Harmless, Stricter, Waits};
     keys!(
@@ -243,7 +243,7 @@ fn gate(table: &mut HashMap<&'static str, Standing>) {
             pending_max: Waits(more),
             pending_share: Waits(more),
             keep_s: Waits(less),
-            // Addresses below these are not pointed out to whoever decides.
+            // Addresses below these are not pointed out to the person who decides.
             own_domains: Waits(adds),
             ask_url: OwnOnly,
             page_url: OwnOnly,

@@ -94,7 +94,7 @@ pub struct Config {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
-    /// Whoever has a token (JWT) of this issuer. It counts in your own file, in one that you name with
+    /// The issuer whose tokens (JWT) let callers in. It counts in your own file, in one that you name with
     /// `--config`, in the environment and with `--set`; not in a file that a project brings.
     pub jwt: Option<helve_server::JwtConfig>,
 }
@@ -405,7 +405,7 @@ pub struct ApprovalsSection {
     /// How long a denial answers the same call again without anybody being asked, in seconds.
     #[schemars(range(max = 31_536_000))]
     pub(crate) denied_for_s: u64,
-    /// How long “always for this session” holds at most, in seconds, where whoever says it does not
+    /// How long “always for this session” holds at most, in seconds, where the person does not
     /// say how long.
     #[schemars(range(min = 1, max = 31_536_000))]
     pub(crate) session_rule_ttl_s: u64,
@@ -420,7 +420,7 @@ pub struct ApprovalsSection {
     #[schemars(range(min = 86_400, max = 315_360_000))]
     pub(crate) keep_s: u64,
     /// Your own domains, such as `example.com`. Where arguments name a mail or web address elsewhere,
-    /// whoever decides is told.
+    /// the person who decides is told.
     pub(crate) own_domains: Vec<String>,
     /// An address that is asked before a person is, as `can_use_tool` of the Claude Agent SDK: the
     /// question is posted, and a `PermissionResult` or `null` comes back. Only your own helve.toml may
@@ -569,7 +569,7 @@ pub(crate) struct TelemetrySection {
     /// what is secret in them.
     pub content: bool,
     /// Which part of the traces that begin here is told. For a call that brings a `traceparent`,
-    /// whoever began its trace has decided.
+    /// the beginner of its trace has decided.
     #[schemars(range(min = 0.0, max = 1.0))]
     pub(crate) sample_ratio: f64,
 }

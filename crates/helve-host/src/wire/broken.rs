@@ -80,7 +80,7 @@ impl BrokenPart {
         std::iter::once(&self.name).chain(&self.aliases)
     }
 
-    /// What whoever calls it is told: where to look, and nothing of what stands there.
+    /// What its caller is told: where to look, and nothing of what stands there.
     fn reason(&self) -> String {
         let whose = match self.what {
             What::Tool => "its definition".to_owned(),
@@ -173,6 +173,6 @@ mod tests {
         let reason = part.reason();
         assert!(reason.contains("at helve.toml:7:1") && reason.contains("lint helve.toml`"), "{reason}");
         assert!(!reason.contains("acme"), "{reason}");
-        assert!(part.fix().contains("/srv/customers/acme/helve.toml"), "whoever mends it must find it");
+        assert!(part.fix().contains("/srv/customers/acme/helve.toml"), "the person who mends it must find it");
     }
 }

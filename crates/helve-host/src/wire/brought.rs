@@ -191,7 +191,7 @@ pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &Known) -> Opt
     })
 }
 
-/// The files that programs without a box are made of, whoever brought them.
+/// The files that programs without a box are made of, whatever brought them.
 pub(super) fn scripts(loaded: &Loaded) -> Vec<PathBuf> {
     let programs = loaded.tools.iter().filter(|entry| entry.kind == ToolKind::Program);
     let configs = programs

@@ -1,4 +1,4 @@
-//! The office: one for a process, opened by whoever first uses it.
+//! The office: one for a process, opened at the first use.
 
 mod secrets;
 

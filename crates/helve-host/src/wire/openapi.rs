@@ -96,7 +96,7 @@ fn kept_or_fetched(url: &Url, policy: &NetPolicy) -> Result<Vec<u8>, DocumentErr
 }
 
 fn fetched(url: &Url, policy: &NetPolicy) -> Result<Vec<u8>, DocumentError> {
-    // A loop of its own: whoever makes tools does so on a thread that may block.
+    // Its own loop: tools are made on a thread that may block.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let fetched = runtime.block_on(async {
         // A client of its own: connections do not outlive the runtime that opened them.

@@ -57,7 +57,7 @@ impl AuditRecords {
         Self { store, verified: Mutex::new(None), pruned: Mutex::new(None) }
     }
 
-    /// Checks the whole journal every so often, and tells whoever listens what was found. Never ends.
+    /// Checks the whole journal every so often, and tells the listeners what was found. Never ends.
     pub async fn keep_verifying(&self, every_s: u64, runtime: &Runtime) {
         if every_s == 0 {
             return std::future::pending().await;
@@ -86,7 +86,7 @@ impl AuditRecords {
         runtime.registry().announce(|| EventKind::AuditVerified { entries, problem });
     }
 
-    /// Prunes the journal every so often, as the configuration says, and tells whoever listens. Never ends.
+    /// Prunes the journal every so often, as the configuration says, and tells the listeners. Never ends.
     pub async fn keep_pruning(&self, config: &Config, runtime: &Runtime) {
         let retention = &config.journal.retention;
         if retention.every_s == 0 || !retention.is_set() {

@@ -2,7 +2,7 @@
 //! office log in with, and those that the configuration takes secrets from.
 //!
 //! INVARIANT: no tool reads or writes one, from the moment Helve knows of it. Those that no configuration names are
-//! remembered: whoever reads a token file while nothing is served comes in with it later.
+//! remembered: a tool that reads a token file while nothing is served comes in with it later.
 
 use std::collections::BTreeSet;
 use std::fs;

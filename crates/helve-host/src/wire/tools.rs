@@ -66,7 +66,7 @@ pub fn tools_for(loaded: &Loaded, home: &Registry, registry: Registry) -> Result
             continue;
         }
         let brought = brought::of_entry(entry, loaded, &known).map(Arc::new);
-        // Whoever looks at a list of tools has fetched nothing for a stranger.
+        // Listing tools has fetched nothing for a stranger.
         if let Some(why) = hold(entry, brought.as_deref(), &held) {
             making.remarks.push(why);
             held.push(entry);

@@ -1,4 +1,4 @@
-//! Answers to what servers ask: whoever called is asked, if the operator lets the server ask at all.
+//! Answers to what servers ask: the caller is asked, if the operator lets the server ask at all.
 
 use std::sync::Arc;
 
@@ -16,13 +16,13 @@ pub type Sampler = Arc<dyn Fn(Raw) -> BoxFuture<'static, Result<Raw, RpcError>> 
 /// What a server may ask, and who answers.
 #[derive(Clone)]
 pub struct Answers {
-    /// Whether it may have a form filled in, or a page visited, by whoever called.
+    /// Whether it may have a form filled in, or a page visited, by the caller.
     pub elicitation: bool,
-    /// Whether it may use the model of whoever called.
+    /// Whether it may use the model of the caller.
     pub sampling: bool,
     /// Answers in place of the caller's model.
     pub sampler: Option<Sampler>,
-    /// The folders that it is told of where whoever called has none: `file://` URLs with names.
+    /// The folders that it is told of where the caller has none: `file://` URLs with names.
     pub roots: Arc<[(String, Option<String>)]>,
 }
 
@@ -61,7 +61,7 @@ impl Answers {
         })
     }
 
-    /// The answer to `method`, from whoever called if they can be asked.
+    /// The answer to `method`, from the caller if they can be asked.
     pub(crate) async fn answer(
         &self,
         method: &str,

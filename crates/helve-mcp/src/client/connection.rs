@@ -67,7 +67,7 @@ pub struct Ask {
     pub method: &'static str,
     /// The parameters of the method.
     pub params: Fields,
-    /// Whoever the question is for: the server's own questions go there.
+    /// The client that gets the server's own questions.
     pub client: Option<Arc<dyn Client>>,
     /// Hears how far it has come.
     pub progress: Option<Report>,
@@ -229,7 +229,7 @@ impl Connection {
             let capabilities =
                 ask.client.as_ref().map(|client| self.hub.answers.capabilities_with(&**client));
             self.hub.identity.add_to(&mut about, &self.greeting.version, capabilities);
-            // Whoever called gets those that it wants; else a server of this era keeps them to itself.
+            // The caller gets those that it wants; else a server of this era keeps them to itself.
             if ask.client.is_some() && self.greeting.has("logging") {
                 about.set(meta::LOG_LEVEL, raw(&"debug"));
             }

@@ -215,7 +215,7 @@ fn dispatch(message: Message, shared: &Shared, outbox: &mpsc::Sender<String>, in
                 Some(Id::Text(_)) | None => None,
             };
             match waiting {
-                // Whoever waited may have left in this moment.
+                // The waiting call may have left in this moment.
                 Some(waiting) => drop(waiting.send(response.result)),
                 None => incoming.receiver.noise(&unasked(response.id.as_ref())),
             }

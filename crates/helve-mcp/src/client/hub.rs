@@ -131,7 +131,7 @@ impl Hub {
         };
     }
 
-    /// Who gets to see a log message: whoever's call the link says it belongs to. Any other may speak of an
+    /// Who gets to see a log message: the caller whose call the link says it belongs to. Any other may speak of an
     /// earlier call, whatever is open now, so it goes to nobody unless all calls were one client's.
     fn reader(&self, of: Option<i64>) -> Option<Arc<dyn Client>> {
         if let Some(flight) = self.named(of) {
@@ -272,7 +272,7 @@ impl Receiver for Hub {
         let client = flight.as_ref().and_then(|flight| flight.client.clone());
         let answers = self.answers.clone();
         Box::pin(async move {
-            // Whoever waits for the call knows that somebody is thinking.
+            // The caller waits, and knows that a person is thinking.
             let _thinking = flight.map(Thinking::begin);
             answers.answer(&method, params, client).await
         })

@@ -88,7 +88,7 @@ pub enum LinkError {
         /// What its `WWW-Authenticate` header says.
         challenge: Option<String>,
     },
-    /// Whoever calls has no credentials of their own there, and nobody else's are used for them.
+    /// The caller has no credentials there, and those of others are not used for it.
     #[error("{}", no_credentials(.principal.as_deref()))]
     NoCredentials {
         /// Who, where that is known.

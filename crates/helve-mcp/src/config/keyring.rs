@@ -59,7 +59,7 @@ pub struct SystemKeyring {
 }
 
 impl SystemKeyring {
-    /// The keyring of whoever runs this process.
+    /// The keyring of this process's user.
     pub fn new(sandbox: Sandbox) -> Self {
         let known = |name: &str| Some((name.to_owned(), std::env::var(name).ok()?));
         Self { sandbox, variables: VARIABLES.into_iter().filter_map(known).collect() }

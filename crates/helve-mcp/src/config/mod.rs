@@ -146,7 +146,7 @@ pub struct ServerConfig {
     /// Bounds on what it may send.
     pub limits: ServerLimits,
     /// What all that its configuration names must lie in once links are followed, where a person agreed to
-    /// no more; asked at every start. Set by whoever asked them, never by a file.
+    /// no more; asked at every start. Set by the process that asked them, never by a file.
     #[serde(skip)]
     pub within: Option<Vec<PathBuf>>,
 }

@@ -43,7 +43,7 @@ impl Secrets {
         Self::new(variable, NoKeyring)
     }
 
-    /// The environment of this process, its files, and the keyring of whoever runs it.
+    /// The environment of this process, its files, and the keyring of its user.
     pub fn system(sandbox: Sandbox) -> Self {
         Self::new(variable, SystemKeyring::new(sandbox))
     }

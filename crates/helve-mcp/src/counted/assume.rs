@@ -4,7 +4,7 @@
 //! schemas are the server's own words, so they only add: a tool whose name speaks of mail reads private data.
 //! One hint leaves something out: `openWorldHint = false` of a program without a box keeps its results from
 //! counting as strangers' words. Such a program can do all that its user can, so the hint gives it nothing;
-//! it is pinned, and whoever adds the server is shown what it leads to. It never takes `egress` away.
+//! it is pinned, and the person who adds the server is shown what it leads to. It never takes `egress` away.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -2,7 +2,7 @@
 //!
 //! A server is recognised by what the operator wrote, never by what it says of itself: the package that a
 //! runner fetches, the image, an installed program, or the host of its address. A program that lies in the
-//! folder that the server starts in is not recognised: whoever wrote that folder could call it anything.
+//! folder that the server starts in is not recognised: the author of that folder could call it anything.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -33,7 +33,7 @@ pub struct Known {
     /// The container images it is shipped in.
     #[serde(default)]
     images: Vec<String>,
-    /// Where it is served by whoever makes it.
+    /// Where its maker serves it.
     #[serde(default)]
     hosts: Vec<String>,
     /// Its tools, by pattern; the first that fits counts.

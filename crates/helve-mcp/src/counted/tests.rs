@@ -55,7 +55,7 @@ fn well_known_servers_are_recognised_by_what_the_operator_wrote() {
         ("/opt/venv/bin/python3", &["/opt/venv/bin/mcp-server-fetch"], Some("fetch")),
         ("node", &["/opt/x/node_modules/@modelcontextprotocol/server-memory/dist/index.js"], Some("memory")),
         ("docker", &["run", "-i", "--rm", "-e", "T", "ghcr.io/github/github-mcp-server:v1"], Some("github")),
-        // Whoever says more than the name may mean something else.
+        // A command with more than the name may mean something else.
         ("uvx", &["--from", "evil", "mcp-server-time"], None),
         ("uvx", &["--index-url", "https://evil.example", "mcp-server-time"], None),
         ("uvx", &["mcp-server-time@git+https://evil.example/x"], None),

@@ -36,7 +36,7 @@ pub(super) struct AuthorizationResponse {
 }
 
 impl AuthorizationResponse {
-    /// Reads the query of a redirect. Whoever says a thing twice means to be misread.
+    /// Reads the query of a redirect. A query that says a thing twice means to be misread.
     fn parse(url: &Url) -> Result<Self, &'static str> {
         let (mut code, mut state, mut issuer, mut error, mut description) = (None, None, None, None, None);
         for (name, value) in url.query_pairs() {

@@ -229,7 +229,7 @@ impl Client for Asker {
     }
 }
 
-/// What a tool or a server says, without what only misleads whoever reads it. What cannot be looked through says
+/// What a tool or a server says, without what only misleads its reader. What cannot be looked through says
 /// nothing.
 fn without_hidden(params: Raw) -> Raw {
     let cleaned = || {
@@ -332,7 +332,7 @@ impl Pending {
     /// Takes a client's answer. One that nobody asked for is passed over.
     pub(super) fn answer(&self, id: &Id, result: Result<Raw, RpcError>) {
         if let Some(waiting) = self.lock().remove(id) {
-            // Whoever asked may have gone meanwhile.
+            // The asker may have gone meanwhile.
             let _ = waiting.send(result);
         }
     }

@@ -154,7 +154,7 @@ pub struct Incoming {
     /// The page on which people decide, where there is one: its address is told in words to clients that cannot
     /// be asked to open it.
     pub decided_at: Option<Arc<Url>>,
-    /// The span of whoever calls, where their trace goes on here.
+    /// The span of the caller, where their trace goes on here.
     pub trace_parent: Option<SpanContext>,
 }
 

@@ -222,7 +222,7 @@ async fn call_tool(session: &Arc<Session>, mut asked: Asked<'_>) -> Result<Arc<R
     if let Some(answer) = find_tool(session, &asked.visitor(session), known, &mut call).await? {
         return Ok(answer);
     }
-    // One that is not there is called all the same: whoever runs the call refuses it, and records that.
+    // A tool that is not there is called all the same: the backend refuses it, and records that.
     let support = call.found.as_ref().map_or(TaskSupport::Forbidden, |found| found.task_support);
     if support == TaskSupport::Required
         && asked.peer.era == Era::Stateless

@@ -198,7 +198,7 @@ pub(super) struct Meta<'a> {
 }
 
 impl Meta<'_> {
-    /// The span of whoever calls, where it can be read.
+    /// The span of the caller, where it can be read.
     pub(super) fn trace_parent(&self) -> Option<SpanContext> {
         serde_json::from_str::<&str>(self.trace_parent?.get()).ok()?.parse().ok()
     }

@@ -104,7 +104,7 @@ impl Questions {
         for (key, response) in responses.into_iter().take(OPEN_MAX) {
             match inner.open.remove(&key) {
                 Some(open) if fits(open.question, &response) => {
-                    // Whoever asked may have gone meanwhile.
+                    // The asker may have gone meanwhile.
                     let _ = open.answer.send(response);
                 }
                 Some(open) => {

@@ -27,7 +27,7 @@ use super::result::{answer_of, listed};
 use crate::era::Era;
 use crate::message::{Fields, Raw, RpcError, raw};
 
-/// Longest name of a tool that is repeated to whoever asked for it.
+/// Longest name of a tool that is repeated to the caller.
 const NAME_CHARS_MAX: usize = 128;
 /// How long to wait for the end of a run that somebody else has taken up, and how often to look.
 const TAKEN_UP_MAX: Duration = Duration::from_secs(60);
@@ -110,7 +110,7 @@ impl RuntimeBackend {
         outcome
     }
 
-    /// What is said to whoever asks for a tool that is not there, or not for them: the same for both.
+    /// What is said to a caller that asks for a tool that is not there, or not for them: the same for both.
     fn unknown(&self, name: &str, caller: &Caller) -> RpcError {
         let shown: String = name.chars().take(NAME_CHARS_MAX).collect();
         let near = self.runtime.nearest(name, caller).map(|near| near.mcp_name());

@@ -48,11 +48,11 @@ pub struct Route {
     pub era: Option<Era>,
     /// Namespaces whose tools the client wants listed in spite of their number.
     pub groups: Vec<String>,
-    /// The span of whoever calls, where the transport was told. What the request itself says of it
+    /// The span of the caller, where the transport was told. What the request itself says of it
     /// goes before.
     pub trace_parent: Option<SpanContext>,
     /// On whose behalf, where the transport checks a secret with each request and this one's may do more or
-    /// less than that which began the session. Left out: whoever began it.
+    /// less than that which began the session. Left out: the caller that began it.
     pub caller: Option<Arc<Caller>>,
     /// The tool that the request calls, where the transport has looked it up just now.
     pub found: Option<FoundTool>,
@@ -287,7 +287,7 @@ impl Session {
         }
     }
 
-    /// Whoever began it. A request's own is [`Asked::visitor`].
+    /// The caller that began it. A request's own is [`Asked::visitor`].
     fn own_visitor(&self, peer: &Arc<Peer>) -> Visitor {
         Visitor { caller: Arc::clone(&self.caller), session: Arc::clone(&self.id), peer: Arc::clone(peer) }
     }

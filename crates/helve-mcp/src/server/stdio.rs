@@ -55,7 +55,7 @@ impl McpServer {
             read = read(input, &link) => read,
             () = stop => Ok(()),
         };
-        // Whoever sent requests and closed the stream wants their answers, but not for ever.
+        // A client that sent requests and closed the stream wants their answers, but not for ever.
         link.end(END_GRACE).await;
         let written = writer.await.unwrap_or_else(|error| Err(io::Error::other(error)));
         read.and(written)

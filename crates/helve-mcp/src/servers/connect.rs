@@ -105,7 +105,7 @@ pub(crate) async fn connect(
     known: Option<Way>,
     timeout: Duration,
 ) -> Result<(Connection, Way), LinkError> {
-    // Whoever admitted them may have done so a while ago.
+    // They may have been admitted a while ago.
     login::check_credentials(who, config, surroundings).await?;
     let attempt = Attempt { name, who, config, surroundings, hub, deadline: Instant::now() + timeout };
     match config.place() {
@@ -387,7 +387,7 @@ async fn keep(stderr: impl AsyncRead + Unpin, log: Arc<Log>) {
 }
 
 /// Why there is nothing more to read from a program. What it wrote last is for its log and its status alone:
-/// this goes to whoever called.
+/// this goes to the caller.
 async fn ended(running: Arc<Mutex<RunningBox>>) -> Result<Bytes, LinkError> {
     let wait = async { running.lock().await.wait().await };
     let how = match tokio::time::timeout(END_GRACE, wait).await {

@@ -184,7 +184,7 @@ impl Server {
                 while connection.open_questions() > 0 && connection.closed().is_none() {
                     tokio::time::sleep(LOOK).await;
                 }
-                // Whoever looks after it clears it away.
+                // Its keeper clears it away.
                 connection.close().await;
             });
         }

@@ -1,4 +1,4 @@
-//! What a server has beside tools, as something that is read through the pipeline. Whoever wants to hear
+//! What a server has besides tools, as something that is read through the pipeline. Whoever wants to hear
 //! of changes to it, or to have its arguments completed, tells the server an address or words as well, and
 //! takes the same way under the same name: what is said of reading it holds for that too.
 
@@ -207,7 +207,7 @@ impl Handler for Reader {
     }
 }
 
-/// Where what is watched is put. Whoever is left with it last decides whether it lives on: a call that was
+/// Where what is watched is put. The last holder decides whether it lives on: a call that was
 /// taken back, or failed afterwards, leaves nothing watched.
 pub(crate) type Slot = Arc<Mutex<Option<Watching>>>;
 

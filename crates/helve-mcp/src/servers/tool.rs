@@ -98,7 +98,7 @@ impl Remote {
             match self.try_once(&server, &arguments, &context).await {
                 Ok(result) => break result,
                 // It cannot have begun, or it does no harm to begin it twice: the server is connected
-                // anew for it, and whoever called does not notice.
+                // anew for it, and the caller does not notice.
                 Err(failure)
                     if tries < TRIES_MAX
                         && is_worth_another(&failure, repeatable)

@@ -115,7 +115,7 @@ impl Servers {
         if era == Era::Stateless && !connection.greeting().has_flag("resources", "subscribe") {
             return Ok(Err(not_told_of()));
         }
-        // Counted first: whoever stops waiting for the server leaves nothing behind.
+        // Counted first: a caller that stops waiting for the server leaves nothing behind.
         server.watched.send_if_modified(|watched| {
             let watchers = watched.entry(key.clone()).or_default();
             watchers.count += 1;
@@ -211,7 +211,7 @@ impl Server {
         });
     }
 
-    /// Forgets what was agreed over a connection: whoever is there now was not asked yet.
+    /// Forgets what was agreed over a connection: the server that is there now was not asked yet.
     pub(super) fn unsettle(&self, owner: &ConnectionOwner) {
         self.watched.send_if_modified(|watched| {
             let of_owner = watched.iter_mut().filter(|((principal, _), _)| *principal == owner.principal);
@@ -256,7 +256,7 @@ impl Server {
         let _turn = slot.telling.lock().await;
         let key = (owner.principal.clone(), uri.to_owned());
         if self.watched.borrow().contains_key(&key) {
-            // Whoever wants it now need not ask for what holds already.
+            // A caller that wants it now need not ask for what holds already.
             self.set_asked(&key, asked);
             return Ok(Ok(()));
         }

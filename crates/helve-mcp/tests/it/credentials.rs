@@ -47,7 +47,7 @@ struct Noted {
 }
 
 impl Upstream {
-    /// Serves whoever has any token at all, and nobody else.
+    /// Serves callers with any token at all, and no others.
     async fn start(&self) -> String {
         let upstream = self.clone();
         let router = Router::new().fallback(move |request: Request| {

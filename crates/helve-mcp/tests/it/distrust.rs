@@ -72,7 +72,7 @@ async fn a_changed_tool_is_blocked_until_somebody_accepts_it() {
     assert!(remarks.iter().any(|remark| remark.contains("`note` has changed")), "{remarks:?}");
     assert_eq!(text(setup.call("it/both", json!({})).await), r#"{"total":7}"#, "the others go on");
 
-    // It stays so, whoever looks.
+    // It stays so, however often one looks.
     let again = listing(folder.path(), Some(pins.clone()), &json!([poisoned])).await;
     assert!(again.call("it/note", json!({})).await.error().is_some());
 

@@ -108,7 +108,7 @@ async fn what_is_read_raises_the_labels_that_a_call_would() {
         let caller = Caller::principal("ada").session("session of ada");
         let session = behind.runtime.session(&caller).await.unwrap().unwrap();
         assert!(session.labels().has(Label::Untrusted) && session.labels().has(Label::Private), "{method}");
-        // Whoever has read it is asked before something goes out; nobody else is.
+        // Only a session that has read it is asked before something goes out.
         let send = request("tools/call", json!({ "name": "up__send", "arguments": {} }));
         let asked = ada.ask(send.clone()).await;
         assert_eq!(asked["result"]["_meta"]["helve/error"]["code"], "approval_required", "{asked}");
@@ -315,7 +315,7 @@ async fn a_call_waits_for_the_server_that_is_still_coming() {
     let (mut ada, only) = (Client::of(&mcp, Caller::principal("ada")).await, ["up/send", "other/*"]);
     let mut bob = Client::of(&mcp, Caller::principal("bob").allow_only(only)).await;
     let mut eve = Client::of(&mcp, Caller::principal("eve").allow_only(["other/*"])).await;
-    // Nothing that will never come, and nothing that is not for whoever asks, is waited for.
+    // Nothing that will never come, and nothing that is not for the asker, is waited for.
     for (client, name) in [(&mut ada, "upper__send"), (&mut bob, "send"), (&mut eve, "up__send")] {
         let answer = tokio::time::timeout(std::time::Duration::from_secs(5), client.ask(call(name))).await;
         assert_eq!(answer.expect(name)["error"]["message"], format!("Unknown tool: {name}"));

@@ -171,7 +171,7 @@ async fn both_eras_on_one_connection() {
     assert_eq!(client.hear().await["id"], 3);
 }
 
-/// Asks its client, and meanwhile answers whoever knocks, all of it in its caller's task.
+/// Asks its client, and meanwhile answers every connection, all of it in its caller's task.
 struct Attentive(Mutex<Option<mpsc::Receiver<oneshot::Sender<()>>>>);
 
 impl Handler for Attentive {

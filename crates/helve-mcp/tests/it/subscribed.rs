@@ -94,7 +94,7 @@ async fn what_is_given_up_while_the_server_is_asked_is_not_watched() {
         }
         let is_over = async || behind.asked("resources/unsubscribe") == 1;
         eventually(&format!("{uri} is {way} and no longer watched"), is_over).await;
-        // Nothing is left behind: whoever asks anew asks the server anew.
+        // Nothing is left behind: asking anew asks the server anew.
         let again = behind.client("bob").await.ask(subscribe(slow)).await;
         assert_eq!(again["result"], json!({}), "{way}");
         assert_eq!(behind.asked("resources/subscribe"), 2, "{way}");

@@ -52,7 +52,7 @@ impl PlainConnection {
             if let Poll::Ready(done) = waits(context) {
                 return Poll::Ready(done);
             }
-            // Why it ended is told to whoever waits.
+            // Those who wait are told why it ended.
             if connection.as_mut().is_some_and(|open| Pin::new(open).poll(context).is_ready()) {
                 *connection = None;
             }

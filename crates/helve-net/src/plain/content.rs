@@ -17,7 +17,7 @@ use super::connection::PlainConnection;
 use super::kept::Kept;
 use crate::error::Source;
 
-/// The content of a response, as whoever reads it gets it.
+/// The content of a response, as its reader gets it.
 pub(crate) enum Unpacked {
     /// As it comes.
     Whole(Whole),

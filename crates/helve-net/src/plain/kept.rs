@@ -23,7 +23,7 @@ struct State {
     hosts: HashMap<Box<str>, Vec<Idle>>,
     /// How many there are, with those that the sweeper has taken out to look at.
     count: usize,
-    /// Is held by whoever looks for old ones, and goes with its runtime.
+    /// Held by the task that looks for old ones; ends with its runtime.
     sweeper: Weak<()>,
 }
 

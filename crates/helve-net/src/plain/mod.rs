@@ -2,8 +2,8 @@
 //!
 //! What goes without TLS is mostly next door, and soon answered: there the way through reqwest costs more
 //! than the request. It parses the URL twice, goes through layers for redirects and retries that are not
-//! used here, and hands request, response and every part of its content from task to task. Here whoever
-//! waits for a response drives the connection, in their own task.
+//! used here, and hands request, response and every part of its content from task to task. Here the task that
+//! waits for a response drives the connection.
 
 mod connection;
 mod content;

@@ -9,7 +9,7 @@ use crate::text::Address;
 
 /// The calendars, task lists and address books of one account.
 ///
-/// An object is one iCalendar or vCard file. Its bytes are the truth; whoever changes one changes what they mean to
+/// An object is one iCalendar or vCard file. Its bytes are the truth; a change of one changes what they mean to
 /// change and leaves every other byte alone.
 pub trait ObjectStore: Send + Sync + 'static {
     /// All collections that can be read.

@@ -78,7 +78,7 @@ fn begins(bytes: &[u8]) -> bool {
 }
 
 /// Objects from the front of a list, until there are about `bytes_max`. Those that are gone are passed over. Of one
-/// that is too long to be kept comes enough to see that: whoever reads it must not think that there is nothing. Nor of
+/// that is too long to be kept comes enough to see that: its reader must not think that there is nothing. Nor of
 /// one that the server does not hand out.
 pub(super) async fn fetch(
     dav: &Dav,

@@ -5,7 +5,7 @@ use helve_core::BoxFuture;
 
 use crate::account::{Envelope, Submit, Submitted};
 
-/// Takes mails and delivers them to nobody: whoever sends from the embedded account finds them in its Sent folder, and
+/// Takes mails and delivers none: a person who sends from the embedded account finds them in its Sent folder, and
 /// is told that nothing left the machine.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct EmbeddedOutbox;

@@ -142,7 +142,7 @@ impl ImapAccount {
         turn.entered(entered).await
     }
 
-    /// The connection that was used last. It is no longer kept: whoever has it gives it back, or it is closed.
+    /// The connection that was used last. It is no longer kept: its holder gives it back, or it is closed.
     async fn kept(&self) -> Option<Session> {
         let mut kept = self.kept.lock().await;
         kept.retain(|(_, since)| since.elapsed() < KEPT_FOR);
@@ -169,7 +169,7 @@ fn answered<T>(first: Result<Result<T, Fault>, Elapsed>) -> Option<Result<T, Fau
     }
 }
 
-/// A connection in use. Whoever forgets to [`finish`](Turn::finish) it, as a cancelled call does, closes it: an
+/// A connection in use. If it is not [`finish`](Turn::finish)ed, as in a cancelled call, it is closed: an
 /// answer may still be on its way there.
 struct Turn<'a> {
     account: &'a ImapAccount,

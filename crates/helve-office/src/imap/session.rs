@@ -216,7 +216,7 @@ impl Session {
         }
     }
 
-    /// The same for whoever goes on reading: where the folder is open still and has the messages that it had, it is
+    /// The same for a reader that goes on: where the folder is open still and has the messages that it had, it is
     /// not opened again, which takes a server seconds for many messages. Its count of changes may be an old one.
     pub(super) async fn stay(&mut self, path: &str) -> Result<Folder, Fault> {
         let Some((inside, Access::Read, folder)) = self.inside.clone() else {
@@ -317,7 +317,7 @@ impl Session {
                     }
                     into.data.push(data);
                 }
-                // Whoever asked finds what is missing, and asks for it again by itself.
+                // The asker finds what is missing, and asks for it again by itself.
                 Response::Odd => tracing::warn!(server = %self.wire.server(), "an answer could not be read"),
                 Response::Continue | Response::Done(..) => {}
             }

@@ -113,7 +113,7 @@ fn problem(body: &[u8]) -> Option<String> {
     Some(word(kind))
 }
 
-/// A word of the protocol, whoever wrote it.
+/// A word of the protocol, from any server.
 pub(super) fn word(text: &str) -> String {
     text.chars().filter(char::is_ascii_alphanumeric).take(60).collect()
 }

@@ -1,7 +1,7 @@
 //! Sending by JMAP.
 //!
 //! The server sends what is in the account. So the message goes into the drafts first, and with the submission, in
-//! one step on the server, from there to the sent mails: whoever finds it there knows that it was sent, also after
+//! one step on the server, from there to the sent mails: finding it there means that it was sent, also after
 //! the reply was lost.
 
 use bytes::Bytes;
@@ -62,7 +62,7 @@ async fn prepare(account: &JmapAccount, envelope: &Envelope, message: Bytes) -> 
     Ok(Ready { identity, drafts, sent, email })
 }
 
-/// As whom the server sends for this address: by its name, or as whoever may use any.
+/// As whom the server sends for this address: by its name, or as a sender that may use any.
 async fn identity(account: &JmapAccount, from: &Address) -> Result<String, Fault> {
     let asked = account.read("Identity/get", json!({})).await;
     let answer = asked.map_err(|fault| fault.into_fault(account.server.host(), "say who may send"))?;

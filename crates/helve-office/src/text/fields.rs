@@ -94,7 +94,7 @@ impl SearchWords {
     const RULES: Rules = Rules { field: "query", shape: Shape::Line, bytes_max: 500 };
 
     /// Splits a query into words. No word has a meaning beyond its letters: `OR`, `c++` and `budget-2026` are
-    /// looked for as they stand, and whoever hands them to an index quotes them.
+    /// looked for as they stand, and the caller that hands them to an index quotes them.
     pub fn new(text: &str) -> Result<Self, Refusal> {
         Self::RULES.check(text)?;
         let mut words: Vec<Box<str>> = Vec::new();

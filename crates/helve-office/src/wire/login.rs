@@ -10,7 +10,7 @@ use secrecy::{ExposeSecret as _, SecretString};
 
 use crate::account::Fault;
 
-/// Gives access tokens that are good now. Whoever keeps refresh tokens implements it.
+/// Gives access tokens that are good now. The keeper of refresh tokens implements it.
 pub trait Tokens: Send + Sync + 'static {
     /// A token that has not expired.
     fn token(&self) -> BoxFuture<'_, Result<SecretString, Fault>>;

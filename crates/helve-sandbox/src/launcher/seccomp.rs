@@ -121,7 +121,7 @@ fn dangerous() -> Result<Rules, seccompiler::BackendError> {
         SeccompRule::new(vec![low(0, SeccompCmpOp::MaskedEq(flag), flag)?])
     });
     rules.insert(libc::SYS_clone, clone.collect::<Result<_, _>>()?);
-    // What is typed into a terminal is run by whoever reads it.
+    // What is typed into a terminal is run by the program that reads it.
     let typing = [libc::TIOCSTI, libc::TIOCLINUX];
     let ioctl = typing.iter().map(|call| SeccompRule::new(vec![low(1, SeccompCmpOp::Eq, *call)?]));
     rules.insert(libc::SYS_ioctl, ioctl.collect::<Result<_, _>>()?);

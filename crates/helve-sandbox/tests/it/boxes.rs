@@ -33,7 +33,7 @@ pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// Root gets a cgroup here, and a plain user to whom whoever runs the tests has delegated one.
+/// Root gets a cgroup here, and a plain user to whom one was delegated.
 pub(crate) fn expected_level() -> Level {
     let delegated = std::env::var("HELVE_TEST_DELEGATED").is_ok();
     if rustix::process::getuid().is_root() || delegated { Level::L3 } else { Level::L2 }

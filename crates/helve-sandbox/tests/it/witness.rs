@@ -9,7 +9,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 /// One end of a FIFO. A script opens the other as descriptor 3 and writes a byte; the FIFO ends
-/// when the last process that inherited the descriptor has died, whoever reaps it.
+/// when the last process that inherited the descriptor has died, whichever process reaps it.
 pub(crate) struct Witness {
     fifo: PathBuf,
     up: oneshot::Receiver<()>,

@@ -35,7 +35,7 @@ pub(super) async fn show(
     Ok(Json(own_record(server.api()?, &visitor, id).await?.into()))
 }
 
-/// What is recorded of a call, for whoever may see it. Another's is looked up just the same, and is
+/// What is recorded of a call, for callers that may see it. Another's is looked up just the same, and is
 /// then not found.
 pub(super) async fn own_record(api: &Api, visitor: &Visitor, id: CallId) -> Result<Record, Problem> {
     let found = api.records()?.show(id).await?;

@@ -1,7 +1,7 @@
 //! `/v1/events`: what happens, as it happens, as server-sent events.
 //!
 //! A slow reader never slows a call: what it could not take it misses, and is told how much. The guard
-//! ends the stream when whoever reads could no longer come in.
+//! ends the stream when its reader could no longer come in.
 
 use std::sync::Arc;
 

@@ -21,13 +21,13 @@ use crate::visitor::{Deciding, Visitor};
 /// Longest query of an address.
 const QUERY_BYTES_MAX: usize = 8_192;
 
-/// Whoever the guard let in.
+/// The caller that the guard let in.
 pub(super) struct Guest(pub(super) Visitor);
 
 /// Somebody who calls. Who decides is refused.
 pub(super) struct Calling(pub(super) Arc<Caller>);
 
-/// The span of whoever calls, where their trace goes on here. One that cannot be read begins a new
+/// The span of the caller, where their trace goes on here. One that cannot be read begins a new
 /// trace, as the standard says.
 pub(super) struct Traced(pub(super) Option<SpanContext>);
 

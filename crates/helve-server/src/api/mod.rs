@@ -1,7 +1,7 @@
 //! `/v1`: the HTTP API. One file a subject; [`routes`] is all of it on one screen.
 //!
 //! What a principal has (calls, approvals, runs) is theirs: another's looks as if it did not exist,
-//! except to whoever may inspect.
+//! except to callers that may inspect.
 
 mod extract;
 mod reply;

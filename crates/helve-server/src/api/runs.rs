@@ -171,7 +171,7 @@ pub(super) async fn settle(
     Ok(Json(Settled { run: id, call_id, answer }))
 }
 
-/// What became of a step decides what is undone, and is not for whoever called to say.
+/// What became of a step decides what is undone, and is not for the caller to say.
 fn may_settle(api: &Api, visitor: &Visitor) -> Result<(), Problem> {
     match visitor.may(Action::Administer, &api.runtime) {
         true => Ok(()),
@@ -179,7 +179,7 @@ fn may_settle(api: &Api, visitor: &Visitor) -> Result<(), Problem> {
     }
 }
 
-/// To its end, also where whoever asked hangs up: a run is not cancelled for that, and its parts are not
+/// To its end, also where the client hangs up: a run is not cancelled for that, and its parts are not
 /// undone.
 async fn to_its_end<T: Send + 'static>(
     work: impl Future<Output = Result<T, RunError>> + Send + 'static,

@@ -96,7 +96,7 @@ pub(crate) async fn signed_in(
             let name = deciding.person.principal.as_deref().unwrap_or_default();
             (Deciding::new(name, Vouch::Key, &deciding.person.roles), Some(id), None)
         }
-        // Whoever calls cannot turn that into deciding.
+        // A caller cannot turn that into deciding.
         Some((_, Visitor::Caller(_))) => return Err(refused()),
         None => {
             let code = keyring.redeem(code).await?.ok_or_else(refused)?;
@@ -223,7 +223,7 @@ pub(super) async fn sign_out(
     NoContent(response)
 }
 
-/// Signs out whoever came with a cookie, and takes it away.
+/// Signs out the browser that came with a cookie, and takes the cookie away.
 pub(crate) fn end_login(server: &ServerState, pass: &Pass, response: &mut Response<Body>) {
     if let Pass::Login(login) = pass {
         server.guard.logins.remove(login);

@@ -130,7 +130,7 @@ pub enum JwtError {
     Approver(String),
 }
 
-/// Whoever else says who people are.
+/// The issuer that says who people are.
 pub struct Issuer {
     config: JwtConfig,
     keys: Keys,

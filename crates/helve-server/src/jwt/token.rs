@@ -25,7 +25,7 @@ pub(super) struct Token<'a> {
     signature: Vec<u8>,
 }
 
-/// Why a token is refused, for the log. Whoever sent it is not told.
+/// Why a token is refused, for the log. The sender does not see it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
 pub(super) enum Refused {
     #[error("not a token, or too long")]

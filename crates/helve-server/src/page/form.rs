@@ -70,7 +70,7 @@ impl FromRequestParts<Arc<ServerState>> for Reader {
     type Rejection = Failed;
 
     async fn from_request_parts(parts: &mut Parts, server: &Arc<ServerState>) -> Result<Self, Failed> {
-        // Whoever came in to call has to sign in to decide.
+        // A caller has to sign in to decide.
         let Some(Visitor::Decider(deciding)) = Visitor::in_request(&parts.extensions) else {
             return Err(Problem::new(StatusCode::UNAUTHORIZED, "sign in first").into());
         };

@@ -61,7 +61,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Metered<S> {
     ) -> Poll<io::Result<()>> {
         let left = self.left.load(Ordering::Relaxed);
         if left == 0 {
-            // Nobody is woken: whoever opens the meter reads again.
+            // No task is woken: opening the meter reads again.
             return Poll::Pending;
         }
         let before = buffer.filled().len();

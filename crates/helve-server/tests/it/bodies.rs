@@ -91,7 +91,7 @@ async fn callers_together_cannot_keep_anybody_from_deciding() {
     let line = format!("POST /v1/approvals/{id}/decision");
     let denied = api.server.send(&line, &[("authorization", &bearer)], &deny).await;
     assert_eq!(denied.status, 200, "{denied:?}");
-    // Whoever goes away makes room.
+    // A client that goes away makes room.
     open.drain(..OWN);
     assert_eq!(large(&api, ADA).await.status, 200);
 }

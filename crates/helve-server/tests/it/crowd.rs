@@ -1,4 +1,4 @@
-//! Connections that say nothing: however many there are, whoever has something to say gets in.
+//! Connections that say nothing: however many there are, a client with something to say gets in.
 
 use std::time::Duration;
 

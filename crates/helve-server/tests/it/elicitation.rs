@@ -145,7 +145,7 @@ async fn who_called_cannot_decide_at_the_page_that_it_was_led_to() {
     let answer =
         json!({ "jsonrpc": "2.0", "id": asked["id"], "result": { "action": "accept", "content": content } });
     assert_eq!(api.server.post(&headers, &answer).await.status, 202);
-    // Whoever comes later is served, so the answer has been heard by now.
+    // Later requests are served, so the answer has arrived by now.
     let later = call(2, "deed", json!({ "n": 8 })).to_string();
     api.server.open("POST /mcp", &headers, &later).await.until("elicitationId").await;
     let found = api.server.runtime.approvals().get(id.parse().unwrap()).await.unwrap().unwrap();

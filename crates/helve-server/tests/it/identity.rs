@@ -224,7 +224,7 @@ async fn a_deciding_key_decides_and_never_calls() {
     let line = format!("POST /v1/approvals/{id}/decision");
     let decided = api.ask(&line, &decider, approve.clone()).await;
     assert_eq!((decided.status, &decided.json()["state"]), (200, &json!("approved")), "{decided:?}");
-    assert_eq!(api.ask(&line, &decider, approve).await.status, 409, "whoever comes second is told");
+    assert_eq!(api.ask(&line, &decider, approve).await.status, 409, "the second person is told");
     let done = api.ask(&format!("POST /v1/calls/{id}/run"), BOB, json!({})).await;
     assert_eq!((done.status, &done.json()["result"]), (200, &json!({ "did": 1 })), "{done:?}");
     assert_eq!(api.get(&format!("/v1/calls/{id}"), BOB).await.status, 200);

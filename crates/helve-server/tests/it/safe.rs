@@ -1,4 +1,4 @@
-//! Safe methods change nothing: every route there is, by GET and HEAD, for whoever may use it. What proves
+//! Safe methods change nothing: every route there is, by GET and HEAD, for those who may use it. What proves
 //! it is the approved call that did not run and the journal that did not grow.
 
 use std::sync::Arc;
@@ -88,7 +88,7 @@ async fn looking_tells_where_a_call_stands_and_running_it_is_a_post() {
     let (_, carol) = api.key("carol", Purpose::Call).await;
     for (token, status) in [(ADA, 404), (carol.as_str(), 404), (decider.as_str(), 403)] {
         let refused = run(token).await;
-        assert_eq!(refused.status, status, "only whoever asked runs it: {refused:?}");
+        assert_eq!(refused.status, status, "only the caller that asked runs it: {refused:?}");
     }
     assert_eq!(api.ran(), 0);
 

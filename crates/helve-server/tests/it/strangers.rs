@@ -152,7 +152,7 @@ async fn whoever_is_nobody_changes_nothing_by_any_route() {
         }
     }
     assert_eq!(standing(&api).await, before);
-    // The same question is decided and runs once whoever may has come: it could have been.
+    // The same question is decided and runs once a caller that may has come: it could have been.
     let line = format!("POST /v1/approvals/{question}/decision");
     assert_eq!(api.ask(&line, &decider, json!({ "decision": "approve" })).await.status, 200);
     let line = format!("POST /v1/calls/{question}/run");

@@ -263,7 +263,7 @@ async fn nothing_that_a_server_names_is_fetched() {
     let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
     let bait = format!("http://{}", listener.local_addr().unwrap());
     let taken = tokio::spawn(async move { listener.accept().await });
-    // The guarded client may reach it: whoever fetched would get through.
+    // The guarded client may reach it: a fetch would get through.
     let (server, heard) = behind_with(&bait).await;
     ask_by_every_route(&server, ADA).await;
     server.send("GET /v1/tools?format=openai", &[], "").await;

@@ -94,7 +94,7 @@ async fn whoever_should_decide_is_told_and_the_link_signs_in_once() {
     opens_its_own_question_only(&api, &id, &place, &session, &csrf).await;
 }
 
-/// Whoever has the link sees and decides its question, and is elsewhere as good as not signed in.
+/// The link lets a person see and decide its question, and nothing else.
 async fn opens_its_own_question_only(api: &Api, id: &str, place: &str, session: &str, csrf: &str) {
     let other = api.question(8).await;
     let send = |line: String, body: Value| {

@@ -222,7 +222,7 @@ async fn large_messages_take_turns_with_large_bodies() {
         say(&mut small, call(id, "echo", json!({ "message": "x".repeat(40_000) }))).await;
         assert_eq!(next(&mut small).await.unwrap()["id"], id);
     }
-    // Others are not touched, and whoever ends makes room.
+    // Others are not touched, and a connection that ends makes room.
     let mut bobs = open(&server, BOB).await.unwrap();
     greet(&mut bobs).await;
     say(&mut bobs, large(7)).await;

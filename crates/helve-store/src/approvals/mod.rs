@@ -47,7 +47,7 @@ impl Approvals for Store {
         limit: usize,
     ) -> BoxFuture<'_, Result<usize, JournalError>> {
         Box::pin(async move {
-            // Mostly there is nothing to do, and whoever writes should not be kept from it.
+            // Mostly there is nothing to do, and writers should not be kept from it.
             if !self.readers.read(move |db| table::is_due(db, now, forget_before)).await? {
                 return Ok(0);
             }

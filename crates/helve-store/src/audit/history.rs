@@ -15,7 +15,7 @@ use crate::schema;
 use helve_ledger::chain::Kind;
 
 impl Audit {
-    /// The runs that are open, oldest first, whoever is at them.
+    /// The runs that are open, oldest first, whichever process is at them.
     pub fn open_runs(&self) -> Result<Vec<CallId>, StoreError> {
         let db = self.connect()?;
         if schema::is_empty(&db).map_err(|source| self.error(source))? {

@@ -59,7 +59,7 @@ pub struct AuditQuery {
     pub agent: Option<String>,
     /// What it was told: allow, ask or deny, by the gate, a person, or a guard while it ran.
     pub said: Option<Stance>,
-    /// A part of the name of whoever decided it: `policy no-mail`, `rule deny`, `labels`.
+    /// A part of the name of the source that decided it: `policy no-mail`, `rule deny`, `labels`.
     pub by: Option<String>,
     /// The least risk of its tool.
     pub risk: Option<Risk>,

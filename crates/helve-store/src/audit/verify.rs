@@ -57,7 +57,7 @@ impl Verification {
     }
 }
 
-/// The last entry of a chain. Whoever keeps it elsewhere can tell later whether it is still there.
+/// The last entry of a chain. A copy of it elsewhere can tell later whether it is still there.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Head {
     /// The entry's number in the journal.

@@ -31,7 +31,7 @@ const PAGES_AT_ONCE: i32 = 256;
 const BUSY_PAUSE: Duration = Duration::from_millis(5);
 
 impl Backup {
-    /// Copies the ledger at `journal` into the new folder `to`, whoever else uses it. Everything that was acknowledged
+    /// Copies the ledger at `journal` into the new folder `to`, also while others use it. Everything that was acknowledged
     /// before is in it. Where anything fails, or the process dies, there is no folder of that name.
     pub fn make(
         journal: &Path,

@@ -1,7 +1,7 @@
 //! Putting a ledger in place of another, so that a crash leaves one of them, whole.
 //!
 //! The new files are copied beside the place first, into `helve.db.restoring/`. Then a file `commit` is written there:
-//! from then on the restore happens, even if the process dies, because whoever opens the ledger next finishes it.
+//! from then on the restore happens, even if the process dies, because the process that opens the ledger next finishes it.
 //! Each step can be done twice. The old files end up in `helve.db.before/TIME/`.
 
 use std::fs::{self, File};

@@ -109,7 +109,7 @@ impl Backup {
         let failed = |source| BackupError::io("restore", journal, source);
         let folder = journal.parent().unwrap_or(Path::new("/"));
         create_folder(folder).map_err(failed)?;
-        // Whoever opens the ledger meanwhile waits for this lock.
+        // A process that opens the ledger meanwhile waits for this lock.
         let mut anchor = Anchor::open(journal).map_err(failed)?;
         let mut locked = anchor.lock().map_err(failed)?;
         if owners::any_alive(journal).map_err(failed)? {

@@ -116,7 +116,7 @@ pub(crate) fn change(
     now: Timestamp,
 ) -> Result<Put<Changed>, ValueError> {
     let before = match find(db, place) {
-        // Whoever says what is to be there, or that nothing is, need not know what was. So a person can put right
+        // A caller that says what is to be there, or that nothing is, need not know what was. So a person can put right
         // a value that somebody changed.
         Err(ValueError::Memory(_)) if is_whatever_was(change) => None,
         found => found?.filter(|value| value.is_alive(now)),

@@ -10,7 +10,7 @@
 //! the tables, appends an entry that says from which format to which, and sets the number. So a crash leaves the
 //! old file or the new one. Entries are never rewritten: their hashes hold over the step.
 //!
-//! Whoever only reads an older file reads a private copy of it that was migrated; the file stays as it is.
+//! A process that only reads an older file reads a private copy of it that was migrated; the file stays as it is.
 //!
 //! To add a format: raise [`schema::VERSION`], add a line to [`MIGRATIONS`] and to the table above, and add a
 //! ledger of the format before to `tests/fixtures/formats/`. A table that changes is made anew, not altered,

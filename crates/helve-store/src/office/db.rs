@@ -25,13 +25,13 @@ struct Inner {
     path: PathBuf,
     /// None until somebody reads or writes.
     writer: Mutex<Option<Connection>>,
-    /// Set once the tables are made: whoever reads then waits for no writer.
+    /// Set once the tables are made: readers then wait for no writer.
     made: OnceLock<()>,
     idle: Mutex<Vec<Connection>>,
 }
 
 impl OfficeDb {
-    /// The file, opened by whoever first reads or writes, and made where there is none: most commands never do.
+    /// The file, opened by the first read or write, and made where there is none: most commands never do.
     pub fn later(path: &Path) -> Self {
         let (writer, made, idle) = (Mutex::default(), OnceLock::new(), Mutex::default());
         Self(Arc::new(Inner { path: path.to_owned(), writer, made, idle }))
@@ -49,7 +49,7 @@ impl OfficeDb {
         &self.0.path
     }
 
-    /// Copies the file as it is at one moment, whoever writes meanwhile, to a place where nothing is yet.
+    /// Copies the file as it is at one moment, even if others write meanwhile, to a place where nothing is yet.
     pub fn copy_to(&self, to: &Path) -> Result<(), OfficeError> {
         make_private(to);
         let to = to.to_string_lossy().into_owned();

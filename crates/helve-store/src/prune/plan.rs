@@ -86,7 +86,7 @@ fn beyond(db: &Connection, bytes_max: u64) -> rusqlite::Result<i64> {
 
 /// The first entry that must stay.
 fn first_that_stays(db: &Connection, retention: &Retention) -> rusqlite::Result<Option<Hold>> {
-    // Whoever repeats a call under its idempotency key gets its answer for a day at least.
+    // A caller that repeats a call under its idempotency key gets its answer for a day at least.
     let undo_from = retention.undo_from.min(ago(24));
     let counted = retention.costs_from.map(|since| counted_from(db, since)).transpose()?.flatten();
     let holds = [open_from(db)?, untold_from(db, undo_from)?, undoable_from(db, undo_from)?, counted];

@@ -35,7 +35,7 @@ pub(super) enum State {
 
 impl State {
     pub(super) fn of(number: i64) -> Self {
-        // Whoever changed the number should not keep a run from being looked at.
+        // A changed number should not keep a run from being looked at.
         if number == Self::Waiting as i64 { Self::Waiting } else { Self::Running }
     }
 }
@@ -93,7 +93,7 @@ pub(crate) fn close(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Resu
 /// Whether another process has taken a run over.
 ///
 /// By its row alone, and whether or not the other one lives: who lives is told by files, which can be removed,
-/// and whoever wants to go on after a dead one takes the run over first.
+/// and a process that wants to go on after a dead one takes the run over first.
 pub(crate) fn is_others(db: &Connection, owner: &Owner, run: CallId) -> rusqlite::Result<bool> {
     Ok(find(db, &run.to_string())?.is_some_and(|row| row.owner != owner.id()))
 }
@@ -128,7 +128,7 @@ pub(crate) fn wait(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Resul
     }
 }
 
-/// Takes a run over, whoever was at it.
+/// Takes a run over from any holder.
 pub(crate) fn take(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Result<()> {
     db.prepare_cached("UPDATE runs SET owner = ?2, state = 0 WHERE run_id = ?1")?
         .execute(params![run, owner.id()])
@@ -164,7 +164,7 @@ pub(crate) enum Asked {
     NotOpen,
 }
 
-/// Asks whoever is at a run to stop.
+/// Asks the process at a run to stop.
 pub(crate) fn request_cancel(db: &Connection, run: &str) -> rusqlite::Result<Asked> {
     let changed = db
         .prepare_cached("UPDATE runs SET cancel_requested = 1 WHERE run_id = ?1 AND cancel_requested = 0")?

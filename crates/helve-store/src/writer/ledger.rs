@@ -97,7 +97,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// The database as whoever opens it now finds it.
+    /// The database as a process that opens it now finds it.
     pub(crate) fn anew(&self) -> Result<Self, StoreError> {
         Self::new(&self.path, schema::open(&self.path)?, &self.owner, self.memory.clone())
     }
@@ -158,7 +158,7 @@ impl Ledger {
 
     /// Writes all jobs or none. Only when this returns well may anybody be told.
     pub(super) fn write(&mut self, jobs: &[Job]) -> Result<Vec<Verdict>, StoreError> {
-        // Before anything is claimed: whoever cannot be seen to live loses what they claim.
+        // Before anything is claimed: a process that cannot be seen to live loses what it claims.
         self.owner.stand().map_err(|error| StoreError::io("stand among the owners of", &self.path, error))?;
         self.check_files()?;
         if self.log.was_cut() && self.db.query_one("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())).is_err()
@@ -337,7 +337,7 @@ impl Group<'_> {
                 match keys::finish(self.tx, claim, entry.call_id(), status) {
                     Ok(()) => {}
                     Err(KeyError::Sqlite(error)) => return Err(error),
-                    // The end is recorded all the same; whoever brings the key again is refused.
+                    // The end is recorded all the same; a caller that brings the key again is refused.
                     Err(KeyError::Damaged(error)) => tracing::error!("{error}"),
                 }
                 self.insert(kind).map(|()| Verdict::Done)

@@ -96,7 +96,7 @@ impl Group<'_> {
             match keys::take_over(self.tx, self.owner, run) {
                 Ok(()) => {}
                 Err(KeyError::Sqlite(error)) => return Err(error),
-                // The run can be ended all the same; whoever brings the key again is refused.
+                // The run can be ended all the same; a caller that brings the key again is refused.
                 Err(KeyError::Damaged(error)) => tracing::error!("{error}"),
             }
         }

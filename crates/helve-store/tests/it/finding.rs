@@ -134,7 +134,7 @@ async fn an_outline_is_a_run_s_history_without_what_was_said() {
     }
 }
 
-/// The pages of what was said are destroyed: whoever reads one of them fails.
+/// The pages of what was said are destroyed: reading one of them fails.
 #[tokio::test]
 async fn a_search_reads_nothing_that_was_said_in_calls_it_does_not_find() {
     const PAGE: usize = 4_096;

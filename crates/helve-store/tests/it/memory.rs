@@ -166,7 +166,7 @@ async fn what_has_expired_is_swept() {
     assert_eq!((count(&place, "memory"), count(&place, "memory_totals")), (0, 0));
 }
 
-/// Whoever says what is to be there puts it right; whoever needs what was there is refused, alone.
+/// A caller that says what is to be there puts it right; only one that needs what was there is refused.
 #[tokio::test]
 async fn changed_memory_is_refused_by_itself_and_put_right_by_hand() {
     let place = Place::new();

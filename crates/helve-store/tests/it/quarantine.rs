@@ -92,7 +92,7 @@ async fn a_journal_that_is_put_back_is_worked_with_again() {
     std::fs::write(place.db(), older).unwrap();
     let store = place.open();
     assert!(store.quarantine().is_some());
-    // Another file, as whoever restores one puts it there.
+    // Another file, as a person who restores one puts it there.
     let (file, there) = (place.folder().join("new"), place.db());
     std::fs::write(&file, newest).unwrap();
     std::fs::write(place.anchor(), anchor).unwrap();

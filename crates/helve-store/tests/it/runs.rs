@@ -254,7 +254,7 @@ async fn after_a_cleaner_a_run_is_still_others_while_they_live() {
     first.commit(run.started()).await.unwrap();
     clean(&place);
     assert_eq!(holders(&second).await, [Holder::Others], "nobody can tell");
-    // Whoever comes now sees nobody, until the first stands again: by itself, though it has nothing to write.
+    // A process that comes now sees no other, until the first stands again: by itself, though it has nothing to write.
     let third = place.open();
     let folder = place.folder().join("journal.db.owners");
     crate::support::wait_until("all stand again", || std::fs::read_dir(&folder).unwrap().count() == 3);

@@ -386,7 +386,7 @@ async fn an_older_copy_is_noticed_even_after_it_was_continued() {
     assert_eq!(problem.seq, Some(21));
     assert!(problem.what.contains("older copy"), "{problem:?}");
 
-    // Whoever restored it on purpose says so.
+    // A person who restored it on purpose says so.
     Store::accept(&place.db()).unwrap();
     assert!(place.verify().first_problem.unwrap().what.contains("next opened"));
     place.open().close().unwrap();

@@ -14,7 +14,7 @@ const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 #[tokio::test]
 async fn a_call_goes_on_in_the_trace_of_whoever_called() {
     let (collector, address) = Collector::start(&[]).await;
-    // Whoever began the trace decides whether it is kept.
+    // The service that began the trace decides whether it is kept.
     let telemetry = telemetry(address, |options| options.sample_ratio(0.0).unwrap());
     let runtime = runtime(&telemetry, |builder| builder);
     let parent: SpanContext = PARENT.parse().unwrap();

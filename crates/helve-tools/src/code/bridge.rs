@@ -49,7 +49,7 @@ pub(super) async fn serve(listener: TcpListener, context: Context, stop: Cancell
         while answering.try_join_next().is_some() {}
         let (context, steps, stop) = (context.clone(), Arc::clone(&steps), stop.clone());
         answering.spawn(async move {
-            // Whoever does not read the answer does not want it.
+            // A client that does not read the answer does not want it.
             let _ = answer(connection, &context, &steps, &stop).await;
             drop(permit);
         });

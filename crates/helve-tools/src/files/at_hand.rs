@@ -7,7 +7,7 @@ use std::fs::File;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
 
-/// Larger files are never at hand: reading them would hold up whoever else this thread serves.
+/// Larger files are never at hand: reading them would hold up the others that this thread serves.
 const BYTES_MAX: u64 = 1 << 20;
 
 /// Whether the way from a folder to a file is in memory: no link, no other disk, nothing to look up.

@@ -91,7 +91,7 @@ enum Means {
 fn common(builder: ToolBuilder, files: &Arc<Files>, means: Means) -> ToolBuilder {
     let files = Arc::clone(files);
     // Written out for rules that deny or ask: the same file has a path from each root and one from `/`, and
-    // whoever looks through `secrets` looks at `secrets/*`.
+    // a search of `secrets` looks at `secrets/*`.
     let spellings = move |text: &str| {
         let mut spellings = files.roots.spellings(text);
         if let Means::AllBelow = means {

@@ -42,7 +42,7 @@ impl CanUseTool for AskUrl {
         })
     }
 
-    /// Whoever answers over a network does not write the operator's files.
+    /// An answer over a network does not write the operator's files.
     fn lasting(&self) -> Lasting {
         Lasting::Session
     }

@@ -152,7 +152,7 @@ impl Hook for CommandHook {
     ) -> BoxFuture<'_, Result<HookOutput, HookFailure>> {
         Box::pin(async move {
             let program = self.program(&input)?;
-            // Its own: whoever goes on by itself outlives what it was told of.
+            // Its own: a command that goes on by itself outlives its event.
             let token = CancellationToken::new();
             let guard = token.clone().drop_guard();
             let (first_line, mut goes_on) = FirstLine::watch(input.event.clone());

@@ -91,7 +91,7 @@ impl HookMaker {
     }
 }
 
-/// How far changes of permissions reach: what a server or a tool answers is not the word of whoever wrote the
+/// How far changes of permissions reach: what a server or a tool answers is not the word of the person who wrote the
 /// hook down.
 fn lasting(kind: HookKind) -> Lasting {
     match kind {

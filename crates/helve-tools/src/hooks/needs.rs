@@ -1,7 +1,7 @@
 //! What a command needs that its box does not give by itself, as far as its text says so.
 //!
 //! Claude Code runs hooks as the person, with all that they may do. Here each gets what it shows that
-//! it needs, and whoever imports it sees what that is.
+//! it needs, and the person who imports it sees what that is.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,7 @@ const SCRIPTS: &str = "~/.claude/hooks";
 pub(super) fn needs(event: &HookEvent, command: &str) -> Needs {
     let words = words(command);
     let mut write: Vec<_> = written(&words).filter_map(place).collect();
-    // Whoever is told of what a tool has done mends it: formatters, generators, caches of linters.
+    // Hooks after a tool mend what it has done: formatters, generators, caches of linters.
     if *event == HookEvent::PostToolUse {
         write.push(PathBuf::from("."));
     }
@@ -40,7 +40,7 @@ pub(super) fn needs(event: &HookEvent, command: &str) -> Needs {
 /// Endings of programs that others read.
 const SCRIPT_ENDINGS: [&str; 9] = ["sh", "bash", "py", "js", "mjs", "ts", "rb", "pl", "jq"];
 
-/// The scripts that a command is made of, also those that are not there yet. Whoever could write one would
+/// The scripts that a command is made of, also those that are not there yet. A tool that could write one would
 /// be their own judge.
 pub fn scripts(command: &str, folder: &Path) -> Vec<PathBuf> {
     let is_script = |path: &Path| {

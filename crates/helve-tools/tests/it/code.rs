@@ -384,7 +384,7 @@ async fn warm_interpreters_serve_one_call_each_and_behave_as_cold_ones() {
     }
 }
 
-/// An error looks the same, whoever started the interpreter.
+/// An error looks the same, whatever started the interpreter.
 #[tokio::test]
 async fn errors_in_warm_interpreters_look_as_in_cold_ones() {
     let (cold, warm) = (cold(), runtime(CodeOptions::default()));

@@ -511,7 +511,7 @@ fn going_on(first: &str, then: &str) -> Bench {
     Bench::within(&toml, folder)
 }
 
-/// Waits until nobody is left who holds a lock: the system takes it from whoever ends, however that is.
+/// Waits until no process holds a lock: the system takes it from a process that ends, however it ends.
 async fn until_let_go(file: &Path) {
     for _ in 0..1_500 {
         let taken = std::fs::File::open(file).ok();

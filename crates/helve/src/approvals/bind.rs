@@ -18,7 +18,7 @@ pub(crate) fn binding_of(approval: &Approval, arguments: &Value) -> String {
 
 /// What of a caller an approval is bound to. The same call over another channel is still the same,
 /// and so is one whose caller has got a role meanwhile, or lost one: a call is judged by the roles of
-/// whoever makes it, or comes back for it, and a part by those that its run began with. A client that lost its
+/// the caller that makes it, or comes back for it, and a part by those that its run began with. A client that lost its
 /// connection is the same too, though it has another session now; of those who do not say who they are, the session
 /// is all that tells them apart.
 fn bound(caller: &Caller) -> Caller {

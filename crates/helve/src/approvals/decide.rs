@@ -219,7 +219,7 @@ impl Approvals<'_> {
         self.edited(&approval, edited)
     }
 
-    /// Takes a question back, for whoever asked. Nobody else learns that it is there.
+    /// Takes a question back, for the caller that asked. No other caller learns that it is there.
     pub async fn withdraw(&self, id: ApprovalId, caller: &Caller) -> Result<Approval, DecideError> {
         let approval = self.get(id).await?.filter(|found| belongs_to(found, caller));
         let approval = approval.ok_or(DecideError::NotFound(id))?;
@@ -377,7 +377,7 @@ fn checked(
     Ok(edited)
 }
 
-/// A rule must not let the call run as it was asked, when whoever makes it has just edited that.
+/// A rule must not let the call run as it was asked, when the maker of the rule has just edited that.
 fn check_rule_of_edit(
     approval: &Approval,
     is_edited: bool,

@@ -1,6 +1,6 @@
 //! What runs because somebody came back for what became of a question: an approved call, or a run that waited.
 //!
-//! It runs once, in a task of its own: whoever asks meanwhile waits with the others, and whoever goes away
+//! It runs once, in its own task: callers that ask meanwhile wait with the others, and a caller that goes away
 //! takes nothing back.
 
 use std::collections::HashMap;

@@ -39,14 +39,14 @@ impl Runtime {
     /// [`Runtime::standing_of`] tells the same without running anything.
     ///
     /// One that is approved runs now, once, however often this is asked and by however many at a time, and
-    /// goes on if whoever asked goes away. It runs by the rights that `caller` has now, whatever they were
+    /// goes on if the asker goes away. It runs by the rights that `caller` has now, whatever they were
     /// when it was asked; a run that waited goes on by those it began with. One that was used answers with
     /// the outcome of the call that used it, which is waited for a while, or with the question that its run
     /// waits for by now.
     pub async fn outcome_of(&self, id: ApprovalId, caller: &Caller) -> Result<Outcome, super::DecideError> {
         let mut outcome = self.outcome_so_far(id, caller).await?;
         for _ in 0..ROUNDS_MAX {
-            // All who come for a run share what is found out of it. Whoever comes while that is under way may
+            // All who come for a run share what is found out of it. A caller that comes while that is under way may
             // be told of a question which was decided meanwhile, perhaps the very one they come for.
             let Status::Pending(pending) = &outcome.status else { break };
             let asked = self.approvals().get(pending.approval_id).await?;
@@ -100,7 +100,7 @@ pub(super) fn run_of(approval: &Approval) -> Option<CallId> {
 
 /// Runs what was approved, or finds how it ends.
 pub(super) async fn follow(engine: Arc<Engine>, mut approval: Approval, caller: Caller) -> Landed {
-    // Looked at anew: another flight may have landed since whoever asked has seen it.
+    // Looked at anew: another flight may have landed since the asker has seen it.
     if let Some(now) = engine.ledger.approval(approval.id).await? {
         approval = now;
     }
@@ -140,7 +140,7 @@ fn call_of(approval: &Approval, mut caller: Caller) -> Call {
     call
 }
 
-/// Why an approved call can be made only by whoever has asked for it.
+/// Why an approved call can be made only by the caller that has asked for it.
 pub(super) fn out_of_reach(registry: &Registry, approval: &Approval) -> Option<ToolError> {
     let why = if approval.withheld {
         "this call is approved, but its arguments hold a secret, which is not kept".to_owned()
@@ -157,7 +157,7 @@ pub(super) fn out_of_reach(registry: &Registry, approval: &Approval) -> Option<T
 /// How a run ends, or what it waits for by now. Where that is decided and nobody is at it, it goes on.
 async fn follow_run(engine: &Arc<Engine>, run: CallId, asked: &Approval) -> Landed {
     let failed = |error| Outcome::new(run, Arc::clone(&asked.tool), Status::Failed(error));
-    // What was approved belongs to a run that waits; whoever is faster goes on with it.
+    // What was approved belongs to a run that waits; the faster process goes on with it.
     let mut goes_on = asked.part.is_some() && asked.state == ApprovalState::Approved;
     let until = Instant::now() + END_WAIT;
     loop {
@@ -306,7 +306,7 @@ pub(crate) async fn go_on(
             Ok(resumed) => {
                 outcome = resumed;
                 let is_over = !matches!(outcome.status, Status::Pending(_));
-                // Where that cannot be written, the outcome is given once more to whoever makes the call again.
+                // Where that cannot be written, the outcome is given once more to a caller that makes the call again.
                 if is_over && let Err(error) = repeat::tell(&*engine.ledger, &*engine.clock, run).await {
                     tracing::warn!(%run, %error, "cannot write down that the caller was told");
                 }

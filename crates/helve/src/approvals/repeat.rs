@@ -1,7 +1,7 @@
 //! A call made of others that is made again after one of its parts was put to a person.
 //!
 //! INVARIANT: as long as its caller has not been told how a run ended that waited for a person, no second run of the
-//! same call begins: whoever makes the call again waits for that run, or gets its outcome. The same call is one with
+//! same call begins: a caller that makes the call again waits for that run, or gets its outcome. The same call is one with
 //! the same binding, as for approvals.
 //!
 //! That the caller was told is a step of the run ([`StepKind::Told`]), on disk before the outcome is returned.

@@ -33,7 +33,7 @@ pub enum Standing {
     Ended(Outcome),
 }
 
-/// A call that waits for whoever asked to run it.
+/// A call that waits for its caller to run it.
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Ready {

@@ -94,7 +94,7 @@ impl ApprovalFeed {
                 cursor = last;
                 let full = changed.len() == PAGE;
                 for approval in changed {
-                    // Whoever listened may have gone.
+                    // The listener may have gone.
                     let _ = self.changes.send(Arc::new(approval));
                 }
                 if !full {
@@ -164,7 +164,7 @@ impl Changes {
         match self.0.recv().await {
             Ok(approval) => Some(approval),
             Err(RecvError::Lagged(_)) => None,
-            // The sender lives as long as the runtime, which whoever waits here holds.
+            // The sender lives as long as the runtime, which those who wait here hold.
             Err(RecvError::Closed) => std::future::pending().await,
         }
     }

@@ -15,7 +15,7 @@ const ID_BYTES_MAX: usize = 512;
 /// Bounds on what is kept beside the call, such as a signature.
 const EXTRA_LIMITS: JsonLimits = JsonLimits { bytes: 256 << 10, values: 256, depth: 8 };
 
-/// Bounds on what a provider, or whoever poses as one, may send.
+/// Bounds on what a provider, or a server that poses as one, may send.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct ParseLimits {
     /// Most calls in one answer.

@@ -271,7 +271,7 @@ impl Hooks {
         snapshot.by_event.iter().find(|(known, _)| known == event).map(|(_, listed)| Arc::clone(listed))
     }
 
-    /// Whoever hooks call tools as. What they call fires no hooks.
+    /// The caller as which hooks call tools. What they call fires no hooks.
     pub(crate) fn caller(&self) -> &Arc<Caller> {
         &self.0.caller
     }

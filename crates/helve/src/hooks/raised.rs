@@ -1,6 +1,6 @@
 //! Events that somebody outside tells of, over HTTP or from the command line.
 //!
-//! INVARIANT: such an event stands for whoever raised it and for nobody else. Who they are comes with
+//! INVARIANT: such an event stands for the caller that raised it and for no other. Who they are comes with
 //! the caller, hooks that are tools run with the caller's rights, and events about Helve's own calls,
 //! which only Helve can know, are refused. [`Runtime::raise`] makes one a call of a tool that nobody
 //! lists, [`RAISE`], so that it is authorized, judged, limited and recorded like every other call.
@@ -86,7 +86,7 @@ impl HookHost for RaisedHost {
 }
 
 impl Runtime {
-    /// Tells the hooks of an event that somebody outside raises, as a call of theirs: whoever may not
+    /// Tells the hooks of an event from outside, as a call of the one who raises it: a caller that may not
     /// use [`RAISE`] is refused, limits hold, and the journal has it under their name. The result is
     /// what the hooks say together.
     ///
@@ -160,7 +160,7 @@ fn raise_tool(engine: &Arc<Engine>) -> Tool {
     engine.hooks.raise_tool().get_or_init(made).clone()
 }
 
-/// The tool that tells of events from outside, for whoever asks what can be said about it in a policy.
+/// The tool that stands for events from outside, so that policies can speak of it.
 /// It tells of nothing by itself.
 pub fn raise_definition() -> &'static Tool {
     static TOOL: OnceLock<Tool> = OnceLock::new();

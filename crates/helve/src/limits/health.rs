@@ -85,8 +85,8 @@ impl Verdict {
     pub(crate) fn of(code: ErrorCode) -> Self {
         match code {
             ErrorCode::Network | ErrorCode::ServerError | ErrorCode::Timeout => Self::Unwell,
-            // A server that died in the middle of many calls may be back for the next one. Whoever
-            // keeps the connection waits longer each time that it cannot be made.
+            // A server that died in the middle of many calls may be back for the next one. The pool
+            // of connections waits longer each time that one cannot be made.
             ErrorCode::McpConnection => Self::Unknown,
             ErrorCode::RateLimit
             | ErrorCode::Lock
@@ -122,7 +122,7 @@ pub(crate) struct Health {
     tools: ArcSwap<HashMap<ToolName, Arc<Mutex<State>>>>,
     /// How many there are: all that a call looks at while every tool is well.
     watched: AtomicUsize,
-    /// Held by whoever adds or removes a tool, or notes a failure.
+    /// Held while a tool is added or removed, or a failure noted.
     writer: Mutex<()>,
 }
 
@@ -249,7 +249,7 @@ impl Health {
         Some(note(&mut state))
     }
 
-    /// Only for whoever holds `writer`.
+    /// Only for the holder of `writer`.
     fn watch(&self, tool: &ToolName, now: Instant) -> Option<Arc<Mutex<State>>> {
         let mut tools = HashMap::clone(&self.tools.load());
         if tools.len() >= TOOLS_MAX {

@@ -224,7 +224,7 @@ mod tests {
         assert!(taken.len() <= 160 && limiter.keys() == taken.len(), "{}", taken.len());
         let refused = (0..1_000).find(|name| !taken.contains(name)).unwrap();
         assert_eq!(limiter.try_take(&key(refused), rate), Err(Refusal::Full));
-        // Whoever is known is counted on: forgetting them would give them more than their share.
+        // Known callers are counted on: forgetting them would give them more than their share.
         assert!(matches!(limiter.try_take(&key(taken[0]), rate), Err(Refusal::Wait(_))));
         tokio::time::advance(Duration::from_secs(60)).await;
         assert_eq!(limiter.try_take(&key(refused), rate), Ok(()));

@@ -76,7 +76,7 @@ pub trait CanUseTool: Send + Sync + 'static {
     ) -> BoxFuture<'static, Result<Option<PermissionResult>, String>>;
 
     /// How far the changes of permissions reach that it answers with. Code of the program around Helve is
-    /// the operator's word; whoever asks elsewhere says [`Lasting::Session`].
+    /// the operator's word; a program asked elsewhere gets [`Lasting::Session`].
     fn lasting(&self) -> Lasting {
         Lasting::AsSaid
     }

@@ -20,7 +20,7 @@ pub(crate) use places::Permissions;
 /// Keeps changed permissions where they belong: in files that outlive the process.
 pub trait PermissionKeeper: Send + Sync + 'static {
     /// Makes a change in the settings of a user, a project or this machine, and says how they are
-    /// now. Fails with words for whoever asked.
+    /// now. Fails with words for the asker.
     fn keep(&self, update: &PermissionUpdate) -> BoxFuture<'_, Result<PermissionSet, String>>;
 }
 
@@ -120,7 +120,7 @@ fn place_words(place: Destination) -> &'static str {
     }
 }
 
-/// A rule that would let the like of a call run, for whoever is asked to offer it. There is none for what is
+/// A rule that would let the like of a call run, for the person who may be offered it. There is none for what is
 /// asked each time.
 pub(crate) fn suggestions(tool: &Tool, asks_each_time: bool) -> Vec<PermissionUpdate> {
     if asks_each_time {

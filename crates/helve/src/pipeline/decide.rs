@@ -198,7 +198,7 @@ async fn ask(
         let Some(until) = until.filter(waits) else {
             return Ok(Decision::Ask(pending(&approval)));
         };
-        // Whoever wants to be asked once more has been.
+        // A person who is to be asked once more has been.
         question.insist = false;
         let (call_id, approval_id) = (record.subject.call_id(), approval.id);
         let told = || EventKind::Pending { call_id, tool: tool.name().clone(), approval_id };
@@ -208,7 +208,7 @@ async fn ask(
         if call.cancellation.as_ref().is_some_and(|token| token.is_cancelled()) {
             return Err(ask::taken_back(&approval));
         }
-        // Whoever took the question back does not want it put again.
+        // A caller that withdrew the question does not want it put again.
         let now = engine.ledger.approval(approval.id).await.map_err(unavailable)?;
         if let Some(withdrawn) = now.filter(|now| now.state == ApprovalState::Withdrawn) {
             return Err(no(&withdrawn, record));

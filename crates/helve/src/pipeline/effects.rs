@@ -60,7 +60,7 @@ pub(super) fn tells_failure(tool: &Tool) -> bool {
     tool.definition().effects.iter().any(Effect::after_failure)
 }
 
-/// Tells whoever is to be told that the call failed. Nothing else is changed then, and what cannot be told does not hide
+/// Sends the notifications of a failed call. Nothing else is changed then, and what cannot be told does not hide
 /// the failure.
 pub(super) fn tell_failure(bus: &Bus, doing: &Doing, error: &Value, record: &mut CallRecorder<'_>) {
     let tool = &doing.tool;
@@ -108,7 +108,7 @@ pub(super) fn keep_undescribed(bus: &Bus, doing: Doing, error: &ToolError, recor
     tell_failure(bus, &told, &shown(error, record), record);
 }
 
-/// The tool ran and failed: whoever is to be told is.
+/// The tool ran and failed: the notifications for that are sent.
 pub(super) fn failed(
     bus: &Bus,
     doing: &Doing,
@@ -123,7 +123,7 @@ pub(super) fn failed(
     tell_failure(bus, doing, &error, record);
 }
 
-/// An error for whoever listens: without the call's secrets.
+/// An error for the listeners: without the call's secrets.
 fn shown(error: &ToolError, record: &CallRecorder<'_>) -> Value {
     serde_json::to_value(record.arguments.scrubber().error(error).get()).unwrap_or_default()
 }

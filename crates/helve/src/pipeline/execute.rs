@@ -138,7 +138,7 @@ fn join_run(engine: &Arc<Engine>, tool: &Tool, call: &mut Call, record: &mut Cal
     }
 }
 
-/// Questions about the parts of a call say which call it is, so that whoever makes it again finds its run.
+/// Questions about the parts of a call say which call it is, so that a caller that makes it again finds its run.
 fn bind_run(tool: &Tool, call: &Call, record: &CallRecorder<'_>) {
     let Some(run) = record.subject.run().filter(|_| tool.is_composed() && record.subject.part().is_none())
     else {
@@ -338,7 +338,7 @@ pub(super) async fn undo(
     let error = ToolError::failed(message).suggest("undo by hand what stands, or leave it");
     let unknown = reports.iter().filter(|part| part.state == PartState::Unknown);
     Err(unknown.fold(error, |error, part| {
-        // Whoever asks again is not told the same once more: somebody may know by then.
+        // Asking again asks the tool again: it may know by then.
         let kind = StepKind::Waiting { reason: WaitingFor::UnknownOutcome, approval_id: None };
         run.buffer(Entry::Step(step(engine.clock.now(), part.call_id, undoing.run, kind)));
         error.suggest(format!("find out whether {} had its effect, say so, and undo again", part.call_id))

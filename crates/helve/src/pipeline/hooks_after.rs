@@ -83,7 +83,7 @@ impl Watched {
             of.more.extend(attached(&record.result));
         }
         of.more.push(("duration_ms", self.duration_ms()));
-        // The tool has run: whoever takes the call back now changes nothing about that.
+        // The tool has run: taking the call back now changes nothing about that.
         let Ok(Some(fired)) = of.fire(engine, hooks, None).await else { return Ok(Status::Done(output)) };
         tell(&fired, record);
         if let Some((by, failure)) = fired.blocking_failures().next() {
@@ -122,7 +122,7 @@ impl Watched {
         of.more.extend(attached(&record.result));
         of.more.push(("is_interrupt", is_interrupt.into()));
         of.more.push(("duration_ms", self.duration_ms()));
-        // Whoever took the call back does not wait, and gets to hear nothing.
+        // A caller that took the call back does not wait, and gets to hear nothing.
         if is_interrupt {
             return of.fire_in_background(engine, &hooks).await;
         }

@@ -25,7 +25,7 @@ pub(super) enum Verdict {
 /// Whether somebody can be asked, if it comes to that.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MayAsk<'v> {
-    /// A person, or whoever answers in their place.
+    /// A person, or the program that answers in their place.
     Yes,
     /// Nobody: this vote then denies the call.
     No(&'v Vote),
@@ -150,7 +150,7 @@ fn names_itself_in_its_reason(source: VoteSource) -> bool {
     }
 }
 
-/// Why a vote keeps a call from running, for whoever called.
+/// Why a vote keeps a call from running, for the caller.
 pub(super) fn denial(vote: &Vote) -> ToolError {
     let by = &vote.by;
     let why = vote.reason.as_deref();

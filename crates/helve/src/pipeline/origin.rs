@@ -52,7 +52,7 @@ impl Origin {
         }
     }
 
-    /// When it must be done because of whoever makes it.
+    /// The deadline that the maker of the call sets.
     pub(super) fn until(&self) -> Option<Instant> {
         match self {
             Self::Part(part) => part.until,

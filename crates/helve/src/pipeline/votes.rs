@@ -75,7 +75,7 @@ pub(super) async fn collect_votes(
     Ok(never_ask(said.never_ask, subject.origin()))
 }
 
-/// Adds a vote that denies the call, and returns the error for whoever called.
+/// Adds a vote that denies the call, and returns the error for the caller.
 pub(super) fn refuse(vote: Vote, ballot: &mut Ballot) -> ToolError {
     let error = judge::denial(&vote);
     ballot.add(vote);

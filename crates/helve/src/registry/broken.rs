@@ -14,7 +14,7 @@ pub struct Broken {
     pub layer: Layer,
     /// What it covers.
     pub covers: Covers,
-    /// Where its definition stands and what to do about it. Whoever calls it reads this, so it quotes nothing
+    /// Where its definition stands and what to do about it. Its caller reads this, so it quotes nothing
     /// of the definition: that could hold a secret.
     pub reason: String,
 }

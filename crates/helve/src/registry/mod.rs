@@ -380,7 +380,7 @@ impl Registry {
         self.0.bus.subscribe()
     }
 
-    /// Tells whoever subscribed of something that happened to whoever provides tools.
+    /// Tells subscribers of something that happened to a provider of tools.
     pub fn announce(&self, make: impl FnOnce() -> EventKind) {
         self.0.bus.publish(make);
     }
@@ -402,7 +402,7 @@ impl Registry {
         let _turn = self.0.writer.lock().unwrap_or_else(PoisonError::into_inner);
         let mut next = self.0.snapshot.load().next();
         change(&mut next)?;
-        // First, so that whoever calls a tool that is there knows of it.
+        // First, so that a caller of a tool that is there knows of it.
         self.0.has_dependents.store(next.has_dependents(), Ordering::Release);
         self.0.snapshot.store(Arc::new(next));
         Ok(())

@@ -282,7 +282,7 @@ impl Snapshot {
             tool: name.clone(),
             owner: owner.clone(),
         };
-        // Whoever may use it must not find another tool behind the name.
+        // A caller that may use it must not find another tool behind the name.
         if let Some(reserved) = other_names(tool).chain([name.as_str()]).find(|name| *name == RAISE) {
             return Err(RegistryError::Reserved { name: reserved.to_owned(), tool: name.clone() });
         }

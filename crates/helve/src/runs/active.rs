@@ -400,7 +400,7 @@ impl ActiveRun {
         }
     }
 
-    /// Remembers why a call could not be undone, for whoever asked for it.
+    /// Remembers why a call could not be undone, for the caller that asked for it.
     pub(crate) fn cannot_undo(&self, call_id: CallId, why: &str) {
         self.lock().not_undone.insert(call_id, why.to_owned());
     }

@@ -11,7 +11,7 @@ use super::here::Left;
 use super::recover::RunError;
 use crate::runtime::Engine;
 
-/// A run that this process holds and is not at yet. Should whoever takes it up go away before, or the ledger
+/// A run that this process holds and is not at yet. Should the process that resumes it go away before, or the ledger
 /// fail, it is left for the next one: else it would be nobody's until this process ends.
 pub(super) struct ClaimedRun {
     engine: Option<Arc<Engine>>,
@@ -20,19 +20,19 @@ pub(super) struct ClaimedRun {
 }
 
 impl ClaimedRun {
-    /// Takes one that was left, whoever left it. `asked`: because somebody wants it to go on.
+    /// Takes a run that was left by any process. `asked`: because a caller wants it to go on.
     pub(super) async fn take(engine: &Arc<Engine>, run: CallId, asked: bool) -> Result<Self, RunError> {
         if engine.stop.has_begun() {
             return Err(RunError::Stopping(run));
         }
         let engine = Arc::clone(engine);
-        // In a task of its own: once the ledger was asked, the run may be ours, whoever waits for the answer.
+        // In its own task: once the ledger was asked, the run may be ours, even if the asker has gone.
         let taken = tokio::spawn(async move {
             let _taking = engine.runs.begin_taking(run).ok_or(RunError::Busy(run))?;
             // Looked at before the ledger is asked: only what was left by then has said all that it had to.
             let mark = engine.runs.mark(run);
             // Asked in any case: that the run waits for a person may have been written after it was left, and
-            // then whoever comes first has it.
+            // then the first process has it.
             let adoption = engine.ledger.adopt(run).await?;
             match (adoption, mark) {
                 (Adoption::Adopted, _) | (Adoption::Ours, Some(_)) => {}

@@ -32,7 +32,7 @@ pub(super) async fn park(
     pipeline::wind_up(engine, call, run, ToolError::new(ErrorCode::OutcomeUnknown, message)).await
 }
 
-/// Ends the run in a task of its own: what has begun to be taken back is, whoever goes away meanwhile.
+/// Ends the run in its own task: what has begun to be taken back is, even if the caller goes away.
 pub(super) async fn end_apart(
     engine: &Arc<Engine>,
     call: Call,
@@ -64,7 +64,7 @@ async fn end(
         undo_below(engine, &run, "").await;
     }
     if error.code() == ErrorCode::Cancelled {
-        // Whoever cancels wants an end: what could not be undone is listed.
+        // A caller that cancels wants an end: what could not be undone is listed.
         run.feed(Event::WaitsNoMore);
     }
     let unknown = run.reports().into_iter().filter(|part| part.state == PartState::Unknown);
@@ -167,7 +167,7 @@ async fn cut_short(
 }
 
 /// Finds out about the parts at and below `path` that have ended in doubt: they were stopped, took too long or
-/// got no answer. Whoever undoes them asks first, as whoever takes up a run does.
+/// got no answer. Undoing them asks first, as resuming a run does.
 pub(super) async fn clear_up(engine: &Arc<Engine>, run: &Arc<ActiveRun>, path: &str) {
     let in_doubt = |done: &Done| done.report.state == PartState::Unknown && done.undo_record.is_none();
     let mut doubtful = run.parts_below(path);
@@ -270,7 +270,7 @@ pub(crate) fn wind_up_dropped(
 }
 
 /// Leaves a run whose caller went away after the ledger had failed in its middle: not before its parts have
-/// stopped, or whoever takes it up would do beside them what they do.
+/// stopped, or the process that resumes it would do beside them what they do.
 pub(crate) fn leave_dropped(engine: &Arc<Engine>, run: &Arc<ActiveRun>) {
     let (engine, run) = (Arc::clone(engine), Arc::clone(run));
     run.cancellation.cancel();

@@ -26,7 +26,7 @@ pub(crate) struct ActiveRuns {
     left: Mutex<HashMap<CallId, Mark>>,
     /// Runs about which the ledger is being asked whether they can be taken.
     taking: Mutex<HashSet<CallId>>,
-    /// Held by whoever looks for runs that were left, until those are taken.
+    /// Held while looking for runs that were left, until those are taken.
     looking: Arc<tokio::sync::Mutex<()>>,
     /// What is being taken over from dead processes.
     pub(super) takeover: Takeover,
@@ -55,7 +55,7 @@ pub(crate) struct Mark {
 
 impl Mark {
     /// When it is worth the while to take it up again. What fails for good must not be tried for ever at
-    /// the same pace; whoever asks for it need not wait.
+    /// the same pace; a caller that asks for it need not wait.
     fn due_at(&self) -> Instant {
         let pauses = self.left.tries.saturating_sub(VAIN_AT_ONCE);
         let pause = if pauses == 0 { 0 } else { 1_u64.checked_shl(pauses).unwrap_or(u64::MAX) };
@@ -108,7 +108,7 @@ impl ActiveRuns {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a run as it is in the ledger, for whoever recovers.
+    /// Leaves a run as it is in the ledger, for the process that recovers.
     pub(crate) fn leave(&self, run: CallId, left: Left) {
         self.left().insert(run, Mark { left, at: Instant::now() });
     }
@@ -186,7 +186,7 @@ mod tests {
                 tokio::time::sleep(Duration::from_secs(1)).await;
             }
             tried.push(left.elapsed().as_secs());
-            assert!(runs.mark(run).is_some(), "whoever asks for it has it in any case");
+            assert!(runs.mark(run).is_some(), "a caller that asks for it has it in any case");
         }
         assert_eq!(&tried[..9], [0, 0, 0, 2, 4, 8, 16, 32, 60]);
         assert_eq!(tried.last(), Some(&60));

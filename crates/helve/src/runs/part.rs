@@ -50,7 +50,7 @@ pub(crate) fn undoes_below(outer: &str, path: &str) -> bool {
     undoings(path) > undoings(outer)
 }
 
-/// What whoever makes a part does when it has ended.
+/// What the maker of a part does when it has ended.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum FollowUp {
     /// A composition goes on at once, so that the part's end can be written with what comes next.
@@ -107,7 +107,7 @@ pub(crate) fn part_of(
     }
     let path = join(context.part().map(|part| &*part.path), step);
     call.cancellation.get_or_insert_with(|| context.cancellation().clone());
-    // Whoever it was made by: parts are calls of the same caller. Nearly always it is said already.
+    // Its maker: parts are calls of the same caller. Nearly always it is said already.
     if !Arc::ptr_eq(&call.caller, context.caller()) {
         call.caller = Arc::clone(context.caller());
     }

@@ -157,7 +157,7 @@ impl Phase {
     /// The phase after an event, and what the journal gets of it.
     pub(crate) fn step(self, event: Event) -> (Self, Option<Write>) {
         match (self, event) {
-            // Whoever goes on with it writes for it.
+            // The process that goes on with it writes for it.
             (Self::Over(was), event) => (Self::Over(Box::new(was.step(event).0)), None),
             (phase, Event::Over) => (Self::Over(Box::new(phase)), None),
             (phase, Event::Written) => (phase.written(), None),
@@ -247,7 +247,7 @@ impl Phase {
         }
     }
 
-    /// Whether it is left in its middle, for whoever takes it up.
+    /// Whether it is left in its middle, for the process that resumes it.
     pub(crate) fn is_lost(&self) -> bool {
         match self {
             Self::New | Self::Running | Self::Waiting { .. } | Self::Refused { .. } => false,

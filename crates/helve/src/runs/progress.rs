@@ -21,7 +21,7 @@ impl ProgressTree {
         Progress { done, total, message }
     }
 
-    /// A part has ended; whoever it is a part of counts it from now on.
+    /// A part has ended; the call above counts it from now on.
     pub(crate) fn forget(&mut self, path: &str) {
         self.0.retain(|known, _| **known != *path && !is_below(known, path));
     }

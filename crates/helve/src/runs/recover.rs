@@ -162,7 +162,7 @@ impl Runtime {
         let (mut cut_short, mut some_wait) = (Vec::new(), false);
         for (run, mark) in left {
             match open.get(&run).map(|open| open.holder) {
-                // It waits after all, and is whoever's it waits for.
+                // It waits after all, and belongs to the person it waits for.
                 Some(Holder::Person) => {
                     engine.runs.forget_as(run, mark);
                     some_wait = true;
@@ -271,7 +271,7 @@ pub(crate) struct Undoing {
 }
 
 impl Undoing {
-    /// A run is undone by one call at a time. What came of it is the answer to whoever asks next,
+    /// A run is undone by one call at a time. What came of it is the answer to the next asker,
     /// until there is something to be tried again.
     pub(crate) fn claim(&self) -> KeyClaim {
         let scoped_key = Sha256::digest(format!("helve undo {} {}", self.run, self.failures)).into();
@@ -433,7 +433,7 @@ async fn go_on_with(
         Some(undone) => Some(undoing(&*engine.ledger, &engine.registry, undone).await?),
         None => None,
     };
-    // Whoever cancels wants an end now: what is not known then is listed.
+    // A caller that cancels wants an end now: what is not known then is listed.
     if ending != Ending::Cancelled
         && let Some(wait) = at_work(engine, &history).await
     {
@@ -451,7 +451,7 @@ async fn go_on_with(
 }
 
 /// Whether a run had begun to be ended before it was cut short. Then it is not gone on with,
-/// whoever takes it up.
+/// the process that resumes it.
 #[derive(Clone, Copy, PartialEq)]
 enum Ending {
     No,

@@ -75,7 +75,7 @@ impl RunState {
             (UndoneLater::Nothing, EndStatus::Pending) => Self::WaitingForApproval,
             (UndoneLater::Nothing, EndStatus::Returned | EndStatus::Failed | EndStatus::Denied) => {
                 match (ending.code, in_doubt) {
-                    // Whoever stopped it knows that it did not come to its end.
+                    // The process that stopped it knows that it did not come to its end.
                     (Some(ErrorCode::Cancelled), _) => Self::Cancelled,
                     (_, true) => Self::InDoubt,
                     (_, false) => Self::Failed,

@@ -203,7 +203,7 @@ impl Runtime {
     }
 
     /// What the policy says to something that is no call: `inspect`, `administer`, reading what an
-    /// MCP server offers. Without a policy whoever has come in may, but for what takes a role:
+    /// MCP server offers. Without a policy every caller may, but for what takes a role:
     /// deciding (`approver`), looking at others (`approver`, `auditor`, `admin`) and changing this
     /// runtime (`admin`).
     pub fn permits(&self, caller: &Caller, action: Action, resource: PolicyResource<'_>) -> Vote {
@@ -261,7 +261,7 @@ impl Runtime {
 
     /// Makes changes of permissions, in the caller's session or where they say.
     ///
-    /// Whoever calls this speaks for the operator: nothing that a call's own caller says may come
+    /// The caller of this speaks for the operator: nothing that a call's own caller says may come
     /// here.
     pub async fn change_permissions(
         &self,

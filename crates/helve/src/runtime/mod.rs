@@ -94,7 +94,7 @@ impl Runtime {
         self.run(Box::new(call), None)
     }
 
-    /// The same for a call whose tool was looked up in this registry just now. Whoever has waited since then looks it
+    /// The same for a call whose tool was looked up in this registry just now. A caller that has waited since then looks it
     /// up again, because meanwhile it may have been replaced or taken away.
     #[inline]
     pub fn call_found(&self, tool: Tool, call: Call) -> impl Future<Output = Outcome> + Send {
@@ -234,13 +234,13 @@ impl Runtime {
         self.0.registry.subscribe()
     }
 
-    /// How many calls traces do not have, because more came than whoever traces them could take. None
+    /// How many calls traces do not have, because more came than the exporter could take. None
     /// where nobody does.
     pub fn dropped_traces(&self) -> Option<u64> {
         self.0.tracer.as_ref().map(|tracer| tracer.dropped())
     }
 
-    /// Waits until whoever traces calls has been told of all so far, but not for longer than this.
+    /// Waits until the exporter of traces has got all calls so far, but not for longer than this.
     pub async fn flush_traces(&self, at_most: Duration) {
         if let Some(tracer) = &self.0.tracer
             && tokio::time::timeout(at_most, tracer.flush()).await.is_err()

@@ -14,7 +14,7 @@ use crate::compose::ITEMS_MAX;
 
 /// Most entries that are kept; older ones make room. Those of open runs are kept in any case.
 const ENTRIES_MAX: usize = 1_000;
-/// Most entries of finished runs that are kept for whoever undoes them; the stories of older runs make room. Counted
+/// Most entries of finished runs that are kept for undoing; the stories of older runs make room. Counted
 /// in entries and not in runs, of which one may have thousands: this is room for ten of the largest.
 const STORIES_MAX: usize = 20 * ITEMS_MAX;
 

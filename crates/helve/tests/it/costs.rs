@@ -180,7 +180,7 @@ async fn calls_at_once_cannot_spend_the_same_money_and_one_that_hangs_up_has_spe
     first.abort();
     let _gone = first.await;
     assert_eq!(bench.last_record().ending.cost.map(|cost| cost.micros), Some(400_000));
-    assert_eq!(code(&start().await.unwrap()), "rate_limit", "the tool was at it, whoever waits for that");
+    assert_eq!(code(&start().await.unwrap()), "rate_limit", "the tool was at it, waited for or not");
     go.notify_one();
     assert!(second.await.unwrap().is_success());
     assert_eq!(code(&start().await.unwrap()), "rate_limit");

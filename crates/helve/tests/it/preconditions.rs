@@ -182,7 +182,7 @@ async fn only_tools_that_others_wait_for_are_noted() {
     let owner = MemoryScope::ShortTerm.owner(&Caller::local());
     let noted = || ledger.list(MemoryScope::ShortTerm, owner.clone(), "helve/".to_owned(), 10);
     assert_eq!(noted().await.unwrap().len(), 0);
-    // Whoever is registered later can only wait for what comes later.
+    // A waiter that is registered later can only wait for what comes later.
     let needy = needs(dependency("awaited", DependencyStatus::Completed)).build().unwrap();
     runtime.registry().register(helve::Layer::Project, needy).unwrap();
     for tool in ["free", "awaited", "awaited"] {

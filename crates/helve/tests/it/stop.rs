@@ -112,7 +112,7 @@ async fn a_composed_run_is_left_open_and_says_who_stopped_it() {
     let history = bench.ledger.history(outcome.call_id).await.unwrap();
     let says_so = |entry: &&Entry| matches!(entry, Entry::Step(step) if step.kind == StepKind::Stopped { by: "SIGTERM".to_owned() });
     assert_eq!(history.iter().filter(says_so).count(), 1);
-    // This process does not go on with it, whoever asks.
+    // This process does not go on with it, even if asked.
     assert!(bench.runtime.recover_left().await.unwrap().is_empty());
     assert!(bench.runtime.resume_run(outcome.call_id, None).await.is_err());
 }

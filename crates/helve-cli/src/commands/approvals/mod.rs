@@ -1,6 +1,6 @@
 //! `helve approvals`: questions that calls put to a person, and deciding them.
 //!
-//! Whoever runs these commands has opened the journal's own file as this machine's user. Callers
+//! A user of these commands has opened the journal's own file as this machine's user. Callers
 //! cannot: they reach tools, and programs in boxes do not see the file.
 
 mod approve;

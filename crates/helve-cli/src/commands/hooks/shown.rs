@@ -1,4 +1,4 @@
-//! A hook as it is shown to whoever is asked to trust it. Nothing is cut, and nothing that runs or leaves is
+//! A hook as it is shown to the person who is asked to trust it. Nothing is cut, and nothing that runs or leaves is
 //! left out: what is not seen is not trusted.
 
 use helve::hook::{HookEvent, OnFailure};

@@ -1,6 +1,6 @@
 //! `helve keys`: who may come in over HTTP.
 //!
-//! Whoever runs these commands has opened the journal's own file as this machine's user.
+//! A user of these commands has opened the journal's own file as this machine's user.
 
 mod create;
 mod list;

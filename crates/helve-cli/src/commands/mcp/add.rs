@@ -278,7 +278,7 @@ fn described(args: &Args, work_dir: &Path, folder: &Path) -> Result<Described, F
     config.confined = !args.grants.unconfined;
     let mut prepared = prepare::program(config, folder);
     let has_grants = !args.grants.is_empty() && !args.grants.unconfined;
-    // Whoever says what a package runner may do wants it in a box.
+    // A user who says what a package runner may do wants it in a box.
     prepared.plan.config.confined |= has_grants;
     let asks = !prepared.plan.worked_out.is_empty() || prepared.plan.runner.is_some();
     let is_news = prepared.plan.runner.is_some() || prepared.plan.not_found.is_some();

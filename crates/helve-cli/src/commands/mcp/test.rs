@@ -68,7 +68,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let (probe, config, surroundings) = match task(&args, app) {
-        // Whoever reads reports finds the reason in one, also where nothing was begun.
+        // A reader of reports finds the reason in one, also where nothing was begun.
         Err(failure) if app.ui.is_json() => {
             app.ui.json(&unbegun(&failure))?;
             return Ok(failure.exit);

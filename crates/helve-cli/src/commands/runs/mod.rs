@@ -54,7 +54,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 
 /// How many open runs are asked for in one go.
 const PAGE: usize = 1_000;
-/// How many open runs are looked at. Whoever has more has another problem.
+/// How many open runs are looked at. With more than this, something else is wrong.
 const OPEN_MAX: usize = 10_000;
 
 /// Every run that has not ended, oldest first.

@@ -28,7 +28,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let desk = Desk::needed(app)?;
     let (owners, ended) = block_on(async {
         let owners = owners(&desk.runtime, &args.session).await?;
-        // Whoever says whose it is means that one, heard of or not.
+        // A caller that names the owner means that session, known or not.
         let is_meant =
             args.principal.is_some() || owners.is_empty() || owners.iter().any(|own| own == caller);
         if !is_meant {

@@ -28,7 +28,7 @@ impl<'a> MakeWriter<'a> for Once {
     }
 
     fn make_writer_for(&'a self, of: &Metadata<'_>) -> OnceWriter {
-        // Whoever asked for details wants each of them.
+        // With details asked for, each of them is wanted.
         let is_trouble = *of.level() <= Level::WARN;
         OnceWriter(is_trouble.then(|| self.clone()))
     }

@@ -45,7 +45,7 @@ pub struct HookOutput {
     /// The hook goes on by itself, and has no say.
     #[serde(flatten)]
     pub background: Background,
-    /// What a command wrote to stderr beside its answer. It says nothing to a call; whoever tests the
+    /// What a command wrote to stderr beside its answer. It says nothing to a call; a person who tests the
     /// hook sees by it that a guard broke and let everything through.
     #[serde(skip)]
     pub stderr: Option<String>,

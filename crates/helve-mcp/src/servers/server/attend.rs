@@ -144,7 +144,7 @@ impl Server {
 
     /// Adds what a server offers beside its tools, which are registered.
     fn take_late(&self, beside: Offer) {
-        // Under the lock of whoever stops it.
+        // Under the lock that stopping takes.
         let _registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
         if self.is_stopped() {
             return;
@@ -159,7 +159,7 @@ impl Server {
 
     fn take_offer(&self, mut offer: Offer, tools: Vec<Tool>) {
         let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
-        // Whoever stops it takes its tools away under the same lock.
+        // Stopping takes its tools away under the same lock.
         if self.is_stopped() {
             return;
         }

@@ -103,7 +103,7 @@ impl Server {
                 }
                 Ok(connection)
             }
-            // Whoever gets some is not to wait.
+            // A caller that has some is not to wait.
             Err(error @ LinkError::NoCredentials { .. }) => Err(error),
             Err(error) => {
                 failures.add(&error);
@@ -154,7 +154,7 @@ impl Server {
         connection: &Arc<Connection>,
         latency: Duration,
     ) -> Result<(), LinkError> {
-        // Whoever stops it says so first, and then takes the tasks and the connections away: one of the two
+        // Stopping says so first, and then takes the tasks and the connections away: one of the two
         // sees the other.
         let mut tasks = self.tasks();
         self.check_wanted()?;

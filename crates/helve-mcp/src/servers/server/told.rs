@@ -1,4 +1,4 @@
-//! What is told of a server: how it is, to whoever asks, and what happened, to whoever listens.
+//! What is told of a server: how it is, to those who ask, and what happened, to the listeners.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};

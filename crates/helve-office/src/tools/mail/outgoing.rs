@@ -1,7 +1,7 @@
 //! Sending a mail once.
 //!
 //! The bytes are composed once and stored with their envelope, under the key of the call, before a server hears of them.
-//! From then on the row alone says what to do: `stored` and `refused` may be handed over, by whoever takes the row to
+//! From then on the row alone says what to do: `stored` and `refused` may be handed over, by the process that takes the row to
 //! `sending` first; in every other state the question is only whether it happened. INVARIANT: a row in `sending` or
 //! `unknown` is never handed over again.
 
@@ -81,7 +81,7 @@ pub(super) fn may_go_out(row: &OutboxRow) -> bool {
     matches!(row.state, OutboxState::Stored | OutboxState::Refused)
 }
 
-/// A key stands for one mail: whoever asks for another under it would send the former one.
+/// A key stands for one mail: a request for another under it would send the former one.
 pub(super) fn check_same(row: &OutboxRow, plan: &Plan) -> Result<(), ToolError> {
     if row.mail.fingerprint == plan.fingerprint() {
         return Ok(());

@@ -199,7 +199,7 @@ async fn what_is_asked_each_time_is_not_offered_for_the_session() {
 
 const SHOWN: &str = "document.querySelector('article')?.dataset.id";
 
-/// Whoever filters and then decides means what is left in the list.
+/// A person who filters and then decides means what is left in the list.
 #[tokio::test(flavor = "multi_thread")]
 async fn keys_decide_only_what_the_filter_leaves_in_the_list() {
     let desk = desk().await;
@@ -249,7 +249,7 @@ async fn keys_decide_only_what_the_filter_leaves_in_the_list() {
     assert_eq!(browser.complaints, Vec::<String>::new());
 }
 
-/// Whoever writes does not look at what happens elsewhere, and their next letters are no keys.
+/// A person who writes does not see what happens elsewhere, and their next letters are no keys.
 #[tokio::test(flavor = "multi_thread")]
 async fn letters_of_a_reason_never_decide_about_another_question() {
     let desk = desk().await;
@@ -347,7 +347,7 @@ async fn the_keys_go_on_to_the_next_page_and_stay_there() {
     settle(&mut browser).await;
     browser.press(&["j"]).await;
     browser.until(&format!("{SHOWN} === '{}'", asked[51])).await;
-    // A new question does not throw whoever is there back to the first page.
+    // A new question does not throw the reader back to the first page.
     desk.ask_mail("new@example.com").await;
     browser.until("document.title.startsWith('(54)')").await;
     assert_eq!(browser.eval("document.querySelectorAll('#rows .row').length").await, json!(3));

@@ -54,7 +54,7 @@ async fn a_page_of_another_decides_nothing() {
         browser.until("true").await;
         tokio::time::sleep(Duration::from_millis(20)).await;
     }
-    // Whoever is signed in still is.
+    // Those who are signed in still are.
     browser.go(&desk.server.url("/")).await;
     browser.until("document.querySelectorAll('#rows .row').length === 1").await;
 }

@@ -222,7 +222,7 @@ async fn a_link_for_one_question_leaves_the_sign_in_for_all_of_them_alone() {
     assert_eq!(browser.eval(slots).await, json!(["helve-place", format!("helve-place-{id}")]));
     browser.go(&desk.server.url(&format!("/approvals/{other}"))).await;
     browser.until("document.querySelectorAll('#rows .row').length === 2").await;
-    // Whoever has the link's sign-in alone comes back to its question by the address that all have.
+    // A person with the link's sign-in alone comes back to its question by the address that all have.
     browser.eval("localStorage.removeItem('helve-place')").await;
     browser.go(&desk.server.url(&format!("/approvals/{id}"))).await;
     browser

@@ -140,7 +140,7 @@ async fn what_changed_after_somebody_approved_it_on_the_page_does_not_go_out() {
     let (ada, token) = desk.sign_in().await;
     let shown = desk.get(&format!("/approvals/{id}"), &ada).await.body;
     assert!(shown.contains("has to be asked about again") && !shown.contains("data-key=\"e\""), "{shown}");
-    // Whoever sends the form all the same is told why.
+    // A person who sends the form all the same is told why.
     let edited = format!("csrf={token}&edited=%7B%22draft%22%3A%22d-2%22%7D");
     for action in ["edit", "approve"] {
         let refused = desk.form(&format!("/approvals/{id}/{action}"), &ada, &edited).await;

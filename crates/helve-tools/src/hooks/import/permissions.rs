@@ -1,4 +1,4 @@
-//! The `permissions` of the same settings. They are no hooks and are not taken over, but whoever imports a
+//! The `permissions` of the same settings. They are no hooks and are not imported, but a person who imports a
 //! guard believes the rest to be guarded too; so they are named, with the rules that come closest.
 
 use helve::permission::PermissionRule;

@@ -1,7 +1,7 @@
 //! A browser that renders pages.
 //!
 //! - [`Browser`] is all that `web-scrape` knows of it;
-//! - `chromium` is a Chromium that is started for each page, by whoever implements
+//! - `chromium` is a Chromium that is started for each page, by the implementer of
 //!   [`StartBrowser`]: how it is confined is not known here;
 //! - `boxed` starts it in a box, with the proxy as its only way out;
 //! - `cdp` speaks the DevTools protocol with it, over a pair of pipes;

@@ -21,7 +21,7 @@ use crate::http::secrets::Secrets;
 pub(super) const FETCH_BYTES_MAX: usize = 10 << 20;
 const HEADERS_MAX: usize = 50;
 const HEADER_CHARS_MAX: usize = 1_000;
-/// What would hand a session to whoever reads the result.
+/// What would hand a session to the reader of the result.
 const WITHHELD: [HeaderName; 2] = [SET_COOKIE, AUTHORIZATION];
 
 #[derive(Debug, Serialize, Deserialize, JsonSchema)]

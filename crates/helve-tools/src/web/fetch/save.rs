@@ -17,7 +17,7 @@ use crate::http::answer::network_error;
 use crate::http::secrets::Secrets;
 use crate::web::{Downloads, WebBackend};
 
-/// Where it lies it would say which tools there are, to whoever starts Helve there.
+/// Where it lies it would say which tools there are, to a user who starts Helve there.
 const NEVER_SAVED: &str = "helve.toml";
 
 /// A file with an answer in it.

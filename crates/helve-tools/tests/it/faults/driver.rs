@@ -19,7 +19,7 @@ fn survives(scenario: Scenario, boundaries_min: u64) {
     survives_with(scenario, boundaries_min, 0);
 }
 
-/// The same, where the clock of whoever takes it up is off.
+/// The same, where the clock of the process that resumes it is off.
 pub(super) fn survives_with(scenario: Scenario, boundaries_min: u64, clock_off_s: i64) {
     let executor = executor();
     let (next, ended) = (AtomicU64::new(0), AtomicBool::new(false));
@@ -73,7 +73,7 @@ pub(super) fn executor() -> Executor {
 
 /// What there is when everything has been taken up.
 pub(super) struct Aftermath<'a> {
-    /// What happened, for whoever reads a failure.
+    /// What happened, for the reader of a failure.
     pub(super) context: String,
     pub(super) place: &'a Place,
     pub(super) world: &'a World,

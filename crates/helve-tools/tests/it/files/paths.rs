@@ -389,7 +389,7 @@ fn rules_hold_against_every_path_to_a_file() {
     );
     assert!(
         fits(Stance::Deny, "file-search", "sub/*", "sub"),
-        "whoever looks through a folder sees all in it"
+        "a search of a folder sees all in it"
     );
     assert!(!fits(Stance::Allow, "file-search", "sub/*", "sub"));
     assert!(!fits(Stance::Allow, "file-read", "a.txt", &at("root/a.txt")));

@@ -15,7 +15,7 @@ use super::resume::recall;
 use crate::runs::{ActiveRun, is_below};
 use crate::runtime::Engine;
 
-/// How long a call that has ended already waits for whoever can tell what became of it.
+/// How long a call that has ended already waits for the tool that can tell what became of it.
 const RECALL_MAX: Duration = Duration::from_secs(10);
 
 /// Whether a failure of this tool may need to be asked about, so that its arguments are kept until then.
@@ -25,7 +25,7 @@ pub(crate) fn may_be_asked(tool: &Tool) -> bool {
 
 /// What is told of a failure of a tool that is not composed.
 ///
-/// Where the tool may have done its work and doing it twice would do harm, whoever knows is asked, once. What
+/// Where the tool may have done its work and doing it twice would do harm, the tool that knows is asked, once. What
 /// they do not know is in doubt: nobody is told to call again.
 pub(super) async fn clear_up(
     engine: &Arc<Engine>,
@@ -38,7 +38,7 @@ pub(super) async fn clear_up(
         return Err(error);
     }
     let run = record.subject.run().map_or(record.subject.call_id(), |run| run.id);
-    // Whoever took the call back does not wait for more. And parts are asked about when their run is undone.
+    // A caller that took the call back does not wait for more. And parts are asked about when their run is undone.
     let is_asked =
         may_be_asked(tool) && record.subject.part().is_none() && error.code() != ErrorCode::Cancelled;
     if !is_asked {

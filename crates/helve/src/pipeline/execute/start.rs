@@ -63,7 +63,7 @@ async fn begin(
     settle(begun.map_err(not_started)?, claim, record)
 }
 
-/// The start of a call that undoes a run: whoever else wants the same waits for it, and not for longer than
+/// The start of a call that undoes a run: others who want the same wait for it, and not for longer than
 /// the tool itself may take, since it may wait for a person.
 pub(super) async fn start_undo(
     ledger: &dyn Ledger,

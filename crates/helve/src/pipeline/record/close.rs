@@ -52,7 +52,7 @@ impl CallRecorder<'_> {
         let status = match written {
             Ok(()) => status,
             Err(error) => {
-                // Whoever recovers finds out whether the end got there after all.
+                // Recovery finds out whether the end got there after all.
                 if self.subject.is_root() {
                     self.leave_run();
                 }
@@ -68,7 +68,7 @@ impl CallRecorder<'_> {
         outcome
     }
 
-    /// Tells whoever listens, and whoever called.
+    /// Tells the listeners, and the caller.
     pub(super) fn outcome(&mut self, status: Status) -> Outcome {
         let duration_us = self.stopwatch.timings().total_nanos() / 1_000;
         self.announce(&status, duration_us);
@@ -195,7 +195,7 @@ impl CallRecorder<'_> {
         self.outcome(Status::Failed(error.at(Stage::Record)))
     }
 
-    /// Leaves the run as it is in the ledger, for whoever recovers.
+    /// Leaves the run as it is in the ledger, for the process that recovers.
     fn leave_run(&self) {
         if let Some(run) = &self.subject.run {
             self.engine.runs.leave(run.id, run.left());
@@ -207,7 +207,7 @@ impl CallRecorder<'_> {
         let (run, kind) = (self.subject.facts.call_id, waiting.step());
         let mut step = step(self.engine.clock.now(), waiting.call_id, run, kind);
         if let Status::Failed(error) = &status {
-            // Whoever is asked should know why.
+            // The person who is asked should know why.
             step.payload = to_raw_value(self.arguments.scrubber().error(error).get()).ok();
         }
         let entry = Entry::Step(step);
@@ -297,7 +297,7 @@ impl CallRecorder<'_> {
     ) -> (Option<Redacted<RawJson>>, Option<CutRecord>) {
         let arguments = self.arguments.shown.take().filter(|_| !self.arguments.are_in_start);
         let settings = &self.engine.settings;
-        // Whoever sends what is refused should not fill the disk with it.
+        // A caller of refused calls should not fill the disk with them.
         let is_refused = matches!(status, Status::Failed(_)) && attempts.is_empty();
         let bytes_max = match (is_refused, self.subject.run().is_some()) {
             (true, _) => settings.journal_argument_bytes_max.min(REFUSED_ARGUMENT_BYTES_MAX),

@@ -64,7 +64,7 @@ pub(super) fn open(
     let place = match origin {
         // A trace has all of a run or nothing of it.
         Origin::Part(part) => below(part.run.place()?.span),
-        // It goes on where whoever called went away.
+        // It goes on where the caller went away.
         Origin::Resumed(run) if run.place().is_some() => run.place()?,
         Origin::Outside(_)
         | Origin::Served(_)
@@ -72,7 +72,7 @@ pub(super) fn open(
         | Origin::Approved(_)
         | Origin::Resumed(_) => {
             match call.trace_parent {
-                // Whoever began the trace has decided.
+                // The beginner of the trace has decided.
                 Some(parent) => parent.sampled.then(|| below(parent))?,
                 None => {
                     let span = SpanContext::of_call(subject.call_id(), new_span_id());

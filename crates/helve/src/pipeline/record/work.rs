@@ -67,13 +67,13 @@ impl WorkRecord {
         self.is_cut_off
     }
 
-    /// Whoever was asked knows that the attempts had no effect.
+    /// The tool that was asked knows that the attempts had no effect.
     pub(in crate::pipeline) fn settle_as_undone(&mut self) {
         self.attempts.iter_mut().for_each(|attempt| attempt.nothing_done = attempt.code.is_some());
         self.is_cut_off = false;
     }
 
-    /// Whoever was asked knows that the tool had its effect.
+    /// The tool that was asked knows of its effect.
     pub(in crate::pipeline) fn settle_as_done(&mut self) {
         self.is_cut_off = false;
     }

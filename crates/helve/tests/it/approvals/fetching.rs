@@ -181,7 +181,7 @@ async fn whoever_asks_about_one_step_learns_of_the_next_question() {
     assert_ne!(second.approval_id, first);
     assert_eq!(went(&witness), ["ask-a"]);
     runtime.approvals().decide(second.approval_id, Decision::approve(), &ada()).await.unwrap();
-    // Nobody has gone on with it: whoever asks about the first step does.
+    // No process has gone on with it: asking about the first step does.
     let outcome = runtime.outcome_of(first, &bot()).await.unwrap();
     let Status::Pending(third) = outcome.status else { panic!("{outcome:?}") };
     assert_eq!(went(&witness), ["ask-a", "ask-b"]);

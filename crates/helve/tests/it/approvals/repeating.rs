@@ -80,7 +80,7 @@ async fn a_run_that_finished_alone_gives_its_outcome_to_the_repeated_call_once()
     assert!(repeated.is_success(), "{repeated:?}");
     assert_eq!(repeated.replay_of, Some(resumed[0].run));
     assert_eq!(trip.went(), ONCE, "nothing was done twice");
-    // That call is answered. Whoever makes it once more means it.
+    // That call is answered. A caller that makes it once more means it.
     assert_ne!(trip.question().await, id);
     assert_eq!(trip.went(), ["before", "send", "after", "before"]);
 }

@@ -43,7 +43,7 @@ async fn a_tool_that_the_caller_may_not_use_does_not_run_by_a_hook() {
     assert_eq!(
         seen,
         [(Some("eve"), "deed".to_owned()), (Some("eve"), RAISE.to_owned())],
-        "both are recorded under the name of whoever raised it"
+        "both are recorded under the name of the caller that raised it"
     );
 
     let wide = Caller::principal("ada");

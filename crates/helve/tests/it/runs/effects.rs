@@ -40,7 +40,7 @@ async fn effects_are_taken_back_in_reverse_when_one_fails_and_the_outcome_says_a
 async fn a_rollback_that_fails_is_recorded_and_the_others_go_on() {
     let world = World::default();
     let ledger = Arc::new(VolatileLedger::default());
-    // Whoever cascades last changes the state after the effect did.
+    // The last cascade changes the state after the effect did.
     let meddle = Tool::builder("meddle").description("Meddles.").handler(|_, context| async move {
         let change = helve::memory::MemoryChange::new(helve::memory::Operation::Write(json!("mine")));
         context.memory().change(MemoryScope::ShortTerm, "url", change).await.unwrap();
