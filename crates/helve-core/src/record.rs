@@ -207,7 +207,7 @@ pub struct Ending {
     /// How long each stage took.
     #[schemars(with = "std::collections::BTreeMap<Stage, u64>")]
     pub timings: Timings,
-    /// Size of the result as JSON; of one that is too long to be kept, without what escapes add.
+    /// Size of the result as JSON; of a result that is too long to be kept, without what escapes add.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub result_bytes: Option<u64>,
     /// Whether the payload lacks something of the result: a secret, or all of it for its size.

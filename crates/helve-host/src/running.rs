@@ -80,7 +80,7 @@ impl Place {
         let taken = lock(&path)
             .map_err(|error| HostError::failed(format!("cannot lock {}", path.display())).because(&error))?;
         let Some(lock) = taken else { return Ok(None) };
-        // One that a killed `helve up` has left would count from now on, and lead to the listeners there.
+        // One that a killed `helve up` has left would count from now on, and lead to the program that listens there.
         let _ = fs::remove_file(&file);
         Ok(Some(Self { file, is_left: AtomicBool::new(false), _lock: lock }))
     }

@@ -18,7 +18,7 @@ use crate::wire::{self, FileHead, FromBox, ToBox};
 /// How long process 1 of a box may take to end everything before it is ended itself.
 const KILL_GRACE: Duration = Duration::from_millis(500);
 
-/// A program in its box, or one that is not confined. Dropped, it takes everything that it started with
+/// A program, in its box or unconfined. Dropped, it takes everything that it started with
 /// it.
 #[derive(Debug)]
 pub struct RunningBox {

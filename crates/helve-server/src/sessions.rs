@@ -31,7 +31,7 @@ type Open = HashMap<Arc<str>, Arc<Entry>>;
 /// Where another session can go.
 enum Room {
     Free,
-    /// In place of one that is not in use.
+    /// In place of an idle one.
     InPlaceOf(Arc<str>),
     None,
 }

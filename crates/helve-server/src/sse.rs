@@ -208,7 +208,7 @@ impl Reader {
 
     /// It reads nothing more.
     fn leaves(&mut self) {
-        // As if another reader had come: it is told of the end when it looks next.
+        // As if another reader had come: it sees the end when it looks next.
         self.number = 0;
     }
 

@@ -31,7 +31,7 @@ const AT_ONCE_MAX: usize = 8;
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct WebhookConfig {
-    /// The address that is told of each question, with a link that opens the page. Only your own
+    /// The address that each question is posted to, with a link that opens the page. Only your own
     /// helve.toml may name it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub url: Option<String>,

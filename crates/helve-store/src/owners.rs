@@ -111,7 +111,7 @@ impl Peers {
         held.is_some() && held == crate::schema::identity(&self.folder.join(&self.us))
     }
 
-    /// Whether there is a file under our name. Only Unix can remove one that is open.
+    /// Whether there is a file under our name. Only Unix can remove an open file.
     #[cfg(not(unix))]
     fn stands(&self, _held: &File) -> bool {
         self.folder.join(&self.us).exists()

@@ -26,7 +26,7 @@ pub(crate) fn last(db: &Connection, row: &str) -> rusqlite::Result<Option<Told>>
         .optional()
 }
 
-/// What was last told of rows by entries up to `end`, each with the entry's number. Rows of which a later entry
+/// What entries said last about rows, up to `end`, each with the entry's number. Rows of which a later entry
 /// tells are left out, and so are those that were removed.
 pub(crate) fn told_up_to(db: &Connection, end: i64) -> rusqlite::Result<Vec<(i64, Voucher)>> {
     // By number: the index would lead through all that there are.
@@ -45,7 +45,7 @@ pub(crate) fn told_up_to(db: &Connection, end: i64) -> rusqlite::Result<Vec<(i64
 
 /// What the chain tells of the rows of a table.
 pub(crate) struct Register {
-    /// The last that was told of each row that nobody has found yet.
+    /// The last statement about each row that was not found yet.
     told: HashMap<String, Told>,
     /// Now, or when the last of them was written, should clocks differ.
     now_us: i64,
@@ -72,7 +72,7 @@ impl Register {
         Ok(Self { told, now_us })
     }
 
-    /// The last that was told of a row that is there.
+    /// The last statement about a row that is there.
     pub(crate) fn take(&mut self, row: &str) -> Option<Told> {
         self.told.remove(row)
     }

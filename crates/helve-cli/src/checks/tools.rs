@@ -69,7 +69,7 @@ fn programs(loaded: &Loaded) -> Vec<Check> {
         .collect()
 }
 
-/// Servers of whose tools nobody has said what they read and send: labels go by what is assumed of them.
+/// Servers whose tools have no facets from the operator: labels use assumptions about them.
 fn unsaid(loaded: &Loaded) -> Option<Check> {
     let servers = wire::mcp::configured(loaded);
     let is_unsaid = |config: &ServerConfig| match Standing::of(config) {
@@ -82,7 +82,7 @@ fn unsaid(loaded: &Loaded) -> Option<Check> {
         return None;
     }
     let what = match loaded.config.labels.unlabelled {
-        Unlabelled::Assumed => "labels go by what is assumed of them",
+        Unlabelled::Assumed => "labels use assumptions about them",
         Unlabelled::All => "they count as all",
         Unlabelled::Ignored => {
             "LABELS IGNORE THEM: what they bring is not watched, and neither is what they send"

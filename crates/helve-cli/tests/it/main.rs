@@ -15,7 +15,7 @@
 //! - `files`: the file tools, their roots and their undo;
 //! - `runs`: sagas, crashes, cancelling and undoing;
 //! - `stop`: SIGTERM, with calls under way (`load` makes them);
-//! - `takeover`: what dead processes left, and one that is suspended;
+//! - `takeover`: what dead processes left, and suspended processes;
 //! - `audit`: the record afterwards;
 //! - `store`: backups, restoring one, pruning;
 //! - `network`: tools that reach a server;
@@ -26,7 +26,7 @@
 //! - `labels`: private data, strangers' words and MCP servers that could send;
 //! - `mcp`: MCP servers whose tools are used;
 //! - `misbehaving`: MCP servers that misbehave in two hundred ways;
-//! - `hooks`: who is told of calls and may have a say;
+//! - `hooks`: the hooks that see calls and may object;
 //! - `raised`: events that agents post, with their own rights;
 //! - `trust`: what a project brings and a person must have seen first;
 //! - `cloned`: a hostile repository, used without a word of trust;

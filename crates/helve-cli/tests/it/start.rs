@@ -186,7 +186,7 @@ fn small_mistakes_are_answered_with_what_was_meant() {
     check(
         &["hooks", "list"],
         0,
-        "so its hooks are told of nothing (helve.toml:1:1); did you mean `PreToolUse`?",
+        "so its hooks never run (helve.toml:1:1); did you mean `PreToolUse`?",
     );
     check(&["doctor"], 0, "Helve knows no event `PreToolUs`");
     check(&["hooks", "test", "PreToolUs"], 0, "did you mean `PreToolUse`?");

@@ -1,4 +1,4 @@
-//! Where a call stands in a trace, and what is told of it there when it has ended.
+//! Where a call stands in a trace, and what the trace says about it when it has ended.
 //!
 //! A trace is told from the record's own times once the call has ended, so that nothing is opened,
 //! kept or allocated while nobody listens.

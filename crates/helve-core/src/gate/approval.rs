@@ -91,7 +91,7 @@ pub struct Approval {
     /// What somebody said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruling: Option<Ruling>,
-    /// When the caller was told of a refusal.
+    /// When the caller read a refusal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub told_at: Option<Timestamp>,
     /// The call that used it up.

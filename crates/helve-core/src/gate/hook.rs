@@ -25,7 +25,7 @@ pub use output::{
     SpecificOutput,
 };
 
-/// Something that is told of events and may answer.
+/// Something that gets events and may answer.
 ///
 /// Any `Fn(Arc<HookInput>, HookContext) -> Future` is one. It must not block its thread: it runs in
 /// the task of the call that it is about. When that call is taken back, or the hook's time is up,

@@ -67,7 +67,7 @@ fn scripts_at_home(text: &str) -> HashSet<Script> {
     letters.map(|c| c.script()).collect()
 }
 
-/// Whether a letter that is not ASCII looks like one that is.
+/// Whether a letter that is not ASCII looks like an ASCII letter.
 fn looks_plain(c: char) -> bool {
     if c.is_ascii() || !c.is_alphanumeric() {
         return false;

@@ -96,7 +96,7 @@ impl Check<'_> {
         }
     }
 
-    /// That a schema which takes no other fields than its own has not the one that is looked at.
+    /// That a schema which takes no other fields than its own does not have this one.
     fn no_such_field(&self, reference: &Reference) -> Option<String> {
         let (whose, schema) = match reference.name.as_str() {
             "arguments" => ("input_schema", Some(&self.definition.input_schema)),

@@ -85,7 +85,7 @@ pub(super) fn hook_sections(
 }
 
 /// The event that was probably meant, where this is none that Helve knows. An agent may have events of
-/// its own; but a check that is never told of anything is worse than a word too many.
+/// its own; but a check that never sees anything is worse than a word too many.
 pub fn meant(event: &HookEvent) -> Option<&'static str> {
     const KNOWN: &[HookEvent] = &HookEvent::KNOWN;
     match event {
@@ -100,7 +100,7 @@ pub(super) fn remarks(sections: &[HookSection]) -> Vec<Remark> {
         let meant = meant(&section.event.parse().ok()?)?;
         Some(Remark {
             found: format!(
-                "Helve knows no event `{}`, so its hooks are told of nothing ({})",
+                "Helve knows no event `{}`, so its hooks never run ({})",
                 section.event,
                 at(&section.origin())
             ),

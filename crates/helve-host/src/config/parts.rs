@@ -1,4 +1,4 @@
-//! What is wrong with a file. Tools, MCP servers and groups of hooks stand for themselves: one that is wrong is
+//! What is wrong with a file. Tools, MCP servers and groups of hooks stand for themselves: a wrong one is
 //! set aside with what is wrong, and the rest of the file counts. Whatever else is wrong refuses the file.
 
 use std::collections::BTreeMap;

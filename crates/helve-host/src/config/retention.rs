@@ -12,10 +12,10 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct RetentionSection {
-    /// Entries of calls that are older go, in days. 0: none goes by age.
+    /// Entries of calls that are older go, in days. 0: age removes none.
     #[schemars(range(max = 36_500))]
     pub(crate) older_than_days: u32,
-    /// The oldest entries go while the journal has more bytes. 0: none goes by size.
+    /// The oldest entries go while the journal has more bytes. 0: size removes none.
     pub(crate) size_bytes: u64,
     /// What was said in calls that only read goes sooner, after so many days; that they were made stays. 0: not sooner.
     #[schemars(range(max = 36_500))]

@@ -1,4 +1,4 @@
-//! MCP servers as the files have them: one takes the place of another as a whole, and one that is wrong is set
+//! MCP servers as the files have them: one takes the place of another as a whole, and a wrong one is set
 //! aside.
 
 use std::collections::{BTreeMap, HashMap};

@@ -70,7 +70,7 @@ pub struct Config {
     /// Mail, calendars, tasks and contacts: what the office tools may do. Accounts are connected with `helve connect`,
     /// and their passwords never stand here.
     pub office: OfficeSection,
-    /// Who is told of calls and of whatever else happens to an agent, and may have a say, by event:
+    /// Hooks see calls, and whatever else happens to an agent, and may object. By event:
     /// `[[hooks.PreToolUse]]`. Those of all files are told; the person's own come first.
     pub hooks: BTreeMap<String, Vec<helve_tools::hooks::HookGroup>>,
     /// MCP servers whose tools are offered.

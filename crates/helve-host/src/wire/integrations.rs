@@ -63,7 +63,7 @@ impl Integrations for Connected {
     }
 }
 
-/// Whether an account of the office that this caller may use has what goes by this name.
+/// Whether an account of the office that this caller may use has what this name stands for.
 fn has(office: &Office, name: &str, caller: &Caller) -> bool {
     // A new file begins with the account `local`, which is everybody's and has everything. Nothing is made to know it.
     if !office.db().path().exists() {

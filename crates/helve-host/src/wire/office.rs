@@ -87,7 +87,7 @@ pub async fn keep_syncing(loaded: &Loaded) {
     }
 }
 
-/// Where nobody knows the zone that is set, the configuration's remarks have said so.
+/// Where the zone that is set is unknown, the configuration's remarks have said so.
 fn zone(loaded: &Loaded) -> TimeZone {
     let name = loaded.config.office.time_zone.as_deref();
     name.and_then(|name| TimeZone::get(name).ok()).unwrap_or_else(TimeZone::system)

@@ -73,7 +73,7 @@ impl AuditRecords {
     async fn verify(&self, runtime: &Runtime) {
         let found = match self.read(|audit| audit.verify(|_| {})).await {
             Ok(found) => found,
-            // A journal that cannot be read is told of by readiness and by every call.
+            // Readiness and every call report a journal that cannot be read.
             Err(error) => return tracing::warn!(%error, "the journal could not be checked"),
         };
         let problem = found.first_problem.map(|problem| problem.what);

@@ -22,7 +22,7 @@ pub struct Answers {
     pub sampling: bool,
     /// Answers in place of the caller's model.
     pub sampler: Option<Sampler>,
-    /// The folders that it is told of where the caller has none: `file://` URLs with names.
+    /// The folders that it gets where the caller has none: `file://` URLs with names.
     pub roots: Arc<[(String, Option<String>)]>,
 }
 

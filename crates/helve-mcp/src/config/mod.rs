@@ -137,7 +137,7 @@ pub struct ServerConfig {
     /// When a tool that was never seen before may be used: `first_use` at once, `ask` when a person
     /// has accepted it. A tool that has changed always waits for a person.
     pub pin: PinMode,
-    /// Folders that the server is told of as roots.
+    /// Folders that the server gets as roots.
     pub roots: Vec<PathBuf>,
     /// Whether the server may ask for a model's answer.
     pub sampling: bool,

@@ -1,4 +1,4 @@
-//! `subscriptions/listen`: the stateless era's way of being told of changes.
+//! `subscriptions/listen`: how the stateless era learns of changes.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ use crate::message::{RpcError, raw, read};
 /// Most resources in one subscription.
 const RESOURCES_MAX: usize = 1_000;
 
-/// What a client wants to be told of.
+/// The changes that a client asks to see.
 #[derive(Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 struct Wanted {

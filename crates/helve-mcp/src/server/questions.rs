@@ -1,4 +1,4 @@
-//! Questions of a call that the client is told of in the call's own answer, and answers when it
+//! Questions that reach the client in the call's own answer, and answers when it
 //! makes the call again: the stateless era's way of asking.
 
 use std::collections::{BTreeMap, HashMap};

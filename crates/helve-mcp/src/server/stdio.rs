@@ -104,7 +104,7 @@ enum LineRead {
     End,
 }
 
-/// Reads a line without its end. Of one that is too long nothing is kept.
+/// Reads a line without its end. Nothing is kept of a line that is too long.
 async fn read_line(input: &mut (impl AsyncBufRead + Unpin), line: &mut Vec<u8>) -> io::Result<LineRead> {
     let mut is_too_long = false;
     loop {

@@ -24,7 +24,7 @@ struct Subscription {
 }
 
 impl Subscriptions {
-    /// Notes that a request asks to watch a resource. Nothing where the client watches it already; one that is
+    /// Notes that a request asks to watch a resource. Nothing where the client watches it already; a resource that is
     /// only asked for is asked for anew, as nobody knows what will become of the request before.
     pub(super) fn ask(&self, uri: &str) -> Result<Option<Asking<'_>>, RpcError> {
         let mut of = self.lock();

@@ -43,7 +43,7 @@ pub(super) struct Task {
     is_cancelled: AtomicBool,
     outcome: OnceLock<Result<Arc<RawValue>, RpcError>>,
     ended: Notify,
-    /// Whose client is told of its end without asking, in the session era.
+    /// Whose client gets a notification of its end, in the session era.
     told: Option<Weak<Session>>,
 }
 

@@ -103,7 +103,7 @@ pub(super) async fn listen_for_changes(server: &Server, connection: &Connection,
     }
 }
 
-/// The resources that a request asks to be told of.
+/// The resources whose changes a request asks for.
 struct Wanted {
     /// Those that the server has agreed to before.
     held: Vec<String>,

@@ -1,4 +1,4 @@
-//! One server: connected when it is needed, watched over, and told of when it changes.
+//! One server: connected when it is needed, watched, and reported when it changes.
 
 mod attend;
 mod reach;

@@ -45,7 +45,7 @@ enum Asked {
     Refused,
 }
 
-/// What a server is to be told of that nobody wants any more.
+/// Subscriptions that a server may drop, because no client wants them any more.
 struct Forgotten {
     connection: Arc<Connection>,
     /// What it knows of it.
@@ -220,7 +220,7 @@ impl Server {
         });
     }
 
-    /// One of those who wanted to hear of a resource no longer does. What the server is to be told of, where
+    /// One of a resource's subscribers has gone. What the server must learn, where
     /// nobody does any more.
     fn forget(&self, uri: &str, owner: &ConnectionOwner) -> Option<Forgotten> {
         let key = (owner.principal.clone(), uri.to_owned());

@@ -182,7 +182,7 @@ fn structured(result: &CallToolResult) -> Value {
     result.structured_content.clone().unwrap_or_default()
 }
 
-/// What programs are told of a failure.
+/// What programs read about a failure.
 fn failure(result: &CallToolResult) -> Value {
     serde_json::to_value(result).unwrap()["_meta"]["helve/error"].clone()
 }

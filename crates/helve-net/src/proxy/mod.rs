@@ -86,7 +86,7 @@ pub struct Passage {
 impl Proxy {
     /// A proxy that lets through to these hosts, as far as the policy does.
     ///
-    /// The grants must be the operator's and never a model's: one that is an address, a network or
+    /// The grants must be the operator's and never a model's: a grant that is an address, a network or
     /// `localhost` opens exactly that, as an entry of the policy's `allow` would. One that is another
     /// name opens nothing private. A name must be granted as such: one that leads to a granted address
     /// is not looked up to find that out, because a lookup can carry data away. `deny` and `only` of the policy hold whatever was granted.
@@ -110,7 +110,7 @@ impl Proxy {
         self
     }
 
-    /// Is told of every target that was asked for.
+    /// Gets every target that was asked for.
     pub fn on_passage(mut self, tell: impl Fn(&Passage) + Send + Sync + 'static) -> Self {
         self.tell = Arc::new(tell);
         self

@@ -125,7 +125,7 @@ impl Listed {
     }
 }
 
-/// Each role goes to one folder: the one that is marked, else the first that is called so.
+/// Each role goes to one folder: the marked one, else the first of that name.
 fn with_roles(mut listed: Vec<Listed>) -> Vec<Folder> {
     for role in FolderRole::ALL {
         let marked = listed.iter().position(|listed| listed.marked() == Some(role));

@@ -201,7 +201,7 @@ fn is_sane(bytes: &[u8]) -> bool {
     parts <= PARTS_MAX && parts.saturating_mul(bytes.len()) <= WORK_MAX
 }
 
-/// No message has more parts than this: each one that is no plain text says its type. Counted before the message is
+/// No message has more parts than this: each part that is no plain text says its type. Counted before the message is
 /// read, because the reader puts messages into messages without end, and such a tree cannot even be dropped.
 fn count_parts(bytes: &[u8]) -> usize {
     const WORD: &[u8] = b"content-type";

@@ -164,7 +164,7 @@ async fn a_mail_is_sent_once_and_is_among_the_sent_ones() {
     assert!(
         alice.find(&folder(&alice, FolderRole::Drafts).await, &message_id("hello")).await.unwrap().is_empty()
     );
-    // Who keeps a copy by themselves gets the one that is there.
+    // A server that keeps a copy itself returns the existing one.
     let seen = Flags { seen: true, ..Flags::default() };
     assert_eq!(alice.append(&sent, message("hello", 1), seen).await.unwrap(), Some(found[0].clone()));
     assert_eq!(all_changes(&alice, &sent, None).await.new.len(), 1);

@@ -182,7 +182,7 @@ fn exceptions_are_understood_in_every_form() {
         ("EXDATE;TZID=Europe/Berlin:20260329T023000", &[3]),
         ("EXDATE;TZID=Europe/Berlin:20260329T033000", &[3]),
         ("EXDATE:20260329T013000Z", &[3]),
-        // The start itself, and one that is no occurrence.
+        // The start itself, and a date that is no occurrence.
         ("EXDATE;TZID=Europe/Berlin:20260326T023000", &[0]),
         ("EXDATE;TZID=Europe/Berlin:20260327T024500", &[]),
         ("EXRULE:FREQ=DAILY;INTERVAL=2", &[0, 2, 4]),
@@ -200,7 +200,7 @@ fn extra_dates_are_understood_in_every_form() {
     );
     assert_eq!(extra("RDATE:20260410T100000Z"), ["2026-04-10T12:00:00"]);
     assert_eq!(extra("RDATE;VALUE=DATE:20260410"), ["2026-04-10T02:30:00"]);
-    assert_eq!(after("RDATE;TZID=Europe/Berlin:20260327T023000").len(), 6, "one that is there already");
+    assert_eq!(after("RDATE;TZID=Europe/Berlin:20260327T023000").len(), 6, "an occurrence that is there already");
     let document = event(&format!(
         "{DAILY}\nRDATE;VALUE=PERIOD:20260410T100000Z/PT3H,20260411T100000Z/20260411T101500Z"
     ));

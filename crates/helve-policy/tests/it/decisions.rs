@@ -59,7 +59,7 @@ fn a_forbid_that_approval_lifts_asks() {
         said(&call(&policies, &Caller::agent("ada"), &tools()[0], &json!({ "to": "x" }))),
         "ask by policy q"
     );
-    // Another forbid stays, and is the one that is named.
+    // Another forbid stays, and is the named one.
     let both =
         format!("{ALL}{text} @id(\"never\") forbid (principal, action in Action::\"call\", resource);");
     let vote = call(&load(&both).unwrap(), &Caller::agent("ada"), &tools()[0], &json!({ "to": "x" }));

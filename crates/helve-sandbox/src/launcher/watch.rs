@@ -36,7 +36,7 @@ pub(super) struct Watch {
 struct Seen {
     cpu_ms: u64,
     /// What to count for it if it is not seen again. Most that live shorter than the time between two looks
-    /// are never seen, so one that is counts for all of them: for as long as we did not look.
+    /// are never seen, so one that was seen counts for all of them: for as long as we did not look.
     once_ms: u64,
 }
 

@@ -71,7 +71,7 @@ pub struct JwtConfig {
     /// The role whose holders decide questions to people, and call nothing. Absent: nobody of this
     /// issuer decides.
     pub approver_role: Option<String>,
-    /// The scope that a token must have besides, for its holder to decide. Clients are not told of it, so
+    /// The scope that a token must have besides, for its holder to decide. Clients do not learn it, so
     /// the token that a person's MCP client gets calls and does not decide. Needed where there are `scopes`.
     pub approver_scope: Option<String>,
 }
@@ -108,7 +108,7 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
-    /// Every one that is known.
+    /// Every algorithm that is known.
     pub const ALL: [Self; 3] = [Self::RS256, Self::ES256, Self::EdDSA];
 }
 

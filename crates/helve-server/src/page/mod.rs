@@ -74,7 +74,7 @@ pub(crate) fn routes() -> Router<Arc<ServerState>> {
         .layer(map_response(guarded))
 }
 
-/// Whether a person's browser asks here, who is better sent to the sign-in than told of tokens.
+/// Whether a person's browser asks here, who needs the sign-in and not a text about tokens.
 pub(crate) fn is_page(path: &str) -> bool {
     let first = path.trim_start_matches('/').split('/').next().unwrap_or_default();
     matches!(first, "" | "approvals" | "history" | "live" | "rules" | "sign-in" | "sign-out" | "changes")

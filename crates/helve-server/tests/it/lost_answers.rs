@@ -1,4 +1,4 @@
-//! What a client of the HTTP API is told of a call that may have happened, and of one that happened before.
+//! What a client of the HTTP API reads about a call that may have happened, and about one that happened before.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};

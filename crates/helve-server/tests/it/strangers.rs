@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use crate::harness::{ADA, BOB, call};
 use crate::identity::{Api, api, cookie, place};
 
-/// The routes that the OpenAPI document does not tell of, as the source writes them: one that is added
+/// The routes that the OpenAPI document does not tell of, as the source writes them: a route that is added
 /// is walked too.
 const SOURCES: [&str; 2] = [include_str!("../../src/page/mod.rs"), include_str!("../../src/listen.rs")];
 

@@ -1,6 +1,6 @@
 //! Which key signs for the journal: the chain tells it, so that another key in its file is noticed.
 //!
-//! An attacker who replaces the key and signs anew could pass off another journal. The first key that a store is told of
+//! An attacker who replaces the key and signs anew could pass off another journal. The first key that a store sees
 //! is an entry, and stays the journal's key until a person accepts the journal without it.
 
 use std::path::Path;

@@ -210,7 +210,7 @@ impl EffectRow {
     }
 
     fn write(&self, db: &Connection) -> rusqlite::Result<()> {
-        // One that was there was swept out of the chain's sight, or never told of.
+        // A value that was there was swept out of the chain's sight, or never recorded.
         db.prepare_cached(
             "INSERT OR REPLACE INTO effects VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10, ?11)",
         )?

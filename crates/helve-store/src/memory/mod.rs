@@ -16,7 +16,7 @@ use jiff::Timestamp;
 use crate::store::Store;
 use helve_ledger::request::Request;
 
-/// What memory goes by.
+/// What memory needs of its surroundings.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) clock: Arc<dyn Clock>,

@@ -14,7 +14,7 @@ use super::{OfficeDb, OfficeError, mail_words};
 pub struct MailRow {
     /// Our number for it, never used twice.
     pub id: i64,
-    /// Where it stands in time: pages of a search go by this.
+    /// Where it stands in time: pages of a search are sorted by this.
     pub seq: i64,
     /// The folder it is in.
     pub collection: i64,

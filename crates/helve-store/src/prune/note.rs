@@ -143,7 +143,7 @@ pub(crate) fn of_first_entry(db: &Connection) -> rusqlite::Result<Vec<(i64, Prun
     Ok(all(db)?.into_iter().filter(|(entry, head)| leads_there(*entry, head)).collect())
 }
 
-/// Remembers where the last cut is told of.
+/// Remembers the entry of the last cut.
 pub(crate) fn remember(db: &Connection, seq: i64) -> rusqlite::Result<()> {
     db.prepare_cached("INSERT OR REPLACE INTO meta VALUES (?1, ?2)")?
         .execute(rusqlite::params![LAST_CUT, seq])

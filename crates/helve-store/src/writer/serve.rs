@@ -122,7 +122,7 @@ impl Group<'_> {
         step: &Step,
         change: impl FnOnce() -> Result<Applying, ValueError>,
     ) -> rusqlite::Result<Response> {
-        // What was told of the value before may be among the rows that wait.
+        // The last statement about the value may be among the rows that wait.
         self.rows.flush(self.tx)?;
         if let Err(error) = self.rows.text().set_step(step) {
             return Ok(Response::Effect(Err(error.into())));
@@ -138,7 +138,7 @@ impl Group<'_> {
     }
 }
 
-/// What cannot be told of fails the group.
+/// A change that cannot be recorded fails the group.
 fn fatal(error: JournalError) -> rusqlite::Error {
     rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }

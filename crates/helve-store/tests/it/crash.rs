@@ -29,7 +29,7 @@ pub(crate) fn start_child(place: &Place, task: &str) -> Child {
         .unwrap()
 }
 
-/// Ids that a child has printed: those whose commit it was told of.
+/// Ids that a child has printed: those whose commit was acknowledged.
 pub(crate) fn acknowledged(child: &mut Child) -> impl Iterator<Item = CallId> + use<> {
     let lines = BufReader::new(child.stdout.take().unwrap()).lines();
     lines.map_while(Result::ok).filter_map(|line| line.strip_prefix("ack ")?.parse().ok())

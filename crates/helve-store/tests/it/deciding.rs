@@ -96,7 +96,7 @@ pub(crate) const COLUMNS: &[(&str, &str, Decision)] = &[
     ("approvals", "principal", Found("'eve'", Concern::Approvals)),
     ("approvals", "call_id", Found("'call_x'", Concern::Approvals)),
     ("approvals", "expires_ms", Found("expires_ms + 1", Concern::Approvals)),
-    ("approvals", "changed", Harmless("only says in which order people are told of questions")),
+    ("approvals", "changed", Harmless("only says in which order people see questions")),
     ("approvals", "body", Found("json_set(body, '$.binding', 'x')", Concern::Approvals)),
     ("approval_rules", "id", Found("id || 'x'", Concern::Approvals)),
     ("approval_rules", "tool", Found("'mail/delete'", Concern::Approvals)),

@@ -167,7 +167,7 @@ async fn of_many_claims_one_is_fresh(journal: Arc<dyn Journal>) {
         ids.push(id);
     }
     assert_eq!(fresh, 1, "exactly one claim may run");
-    assert!(ids.iter().all(|id| *id == ids[0]), "all are told of the same call");
+    assert!(ids.iter().all(|id| *id == ids[0]), "all learn of the same call");
 }
 
 async fn begin(journal: &dyn Journal, call: &SampleCall, key: &KeyClaim) -> Begun {

@@ -29,7 +29,7 @@ use crate::clock::ManualClock;
 /// Longest that anything may take before a check calls it hanging.
 const PATIENCE: Duration = Duration::from_secs(20);
 
-/// What a new ledger goes by.
+/// What a new ledger is made from.
 #[derive(Clone)]
 pub struct Setup {
     /// The clock that the ledger reads.

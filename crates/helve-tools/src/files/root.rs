@@ -310,7 +310,7 @@ impl Roots {
         let Some(above) = place.path.parent().filter(|above| !above.as_os_str().is_empty()) else {
             return Ok(());
         };
-        // Where nothing may be written no folder is made either: the nearest one that is there says.
+        // Where nothing may be written no folder is made either: the nearest existing folder says.
         let there = above.ancestors().find(|folder| place.root.has(folder)).unwrap_or(Path::new(""));
         self.check(&self.open_folder(place, there)?, None, Access::Write, &place.shown)?;
         let wanted = Way::to(&real.join(above)).end;

@@ -11,11 +11,11 @@ use serde_json::{Map, Value};
 
 use crate::program::Reach;
 
-/// Hooks that are told of the same.
+/// Hooks that see the same events.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct HookGroup {
-    /// Which tools, or what else, they are told of. Absent, empty or `*`: all. Only letters, digits,
+    /// Which tools, or what else, they see. Absent, empty or `*`: all. Only letters, digits,
     /// `_`, `-`, spaces, `,` and `|`: these names exactly. Anything else: a regular expression that may
     /// match anywhere in a name.
     #[serde(default, skip_serializing_if = "Option::is_none")]

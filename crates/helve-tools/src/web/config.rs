@@ -93,7 +93,7 @@ pub struct ScrapeConfig {
     #[schemars(range(max = 86_400_000))]
     pub remember_ms: u64,
     /// The Chromium that renders pages which need JavaScript: a path, or a name to be looked up in the
-    /// system's folders. Without it, the one that is installed.
+    /// system's folders. Without it, the Chromium that is installed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub browser: Option<PathBuf>,
 }

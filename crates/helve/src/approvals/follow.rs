@@ -47,7 +47,7 @@ impl Runtime {
         let mut outcome = self.outcome_so_far(id, caller).await?;
         for _ in 0..ROUNDS_MAX {
             // All who come for a run share what is found out of it. A caller that comes while that is under way may
-            // be told of a question which was decided meanwhile, perhaps the very one they come for.
+            // read of a question which was decided meanwhile, perhaps the very one they come for.
             let Status::Pending(pending) = &outcome.status else { break };
             let asked = self.approvals().get(pending.approval_id).await?;
             if asked.is_none_or(|asked| asked.state == ApprovalState::Pending) {

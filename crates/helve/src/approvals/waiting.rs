@@ -149,7 +149,7 @@ impl ApprovalFeed {
             decided = decided => decided,
             () = tokio::time::sleep_until(until) => Ok(()),
             () = taken_back => Ok(()),
-            // Nobody is told of a decision by a process that ends: the question stands.
+            // A process that ends reports no decision: the question stands.
             () = stop.begun() => Ok(()),
         }
     }

@@ -61,7 +61,7 @@ impl<'a> Embedding<'a> {
     }
 }
 
-/// Drops definitions that refer to one that is not there, until each has all that it refers to: the
+/// Drops definitions that refer to a missing one, until each has all that it refers to: the
 /// same words mean something else where one of those does.
 fn drop_broken(own: &mut HashMap<&str, (&Value, Vec<String>)>) {
     let mut users: HashMap<String, Vec<&str>> = HashMap::new();

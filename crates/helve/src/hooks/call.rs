@@ -12,7 +12,7 @@ use super::run::TakenBack;
 use super::{Behalf, Fired, Hooks, Listed, Matched, Names, Spoken, combine, run_all};
 use crate::runtime::{Engine, Judges};
 
-/// What hooks are told of one call.
+/// What hooks read about one call.
 pub(crate) struct OfCall<'a> {
     pub(crate) event: HookEvent,
     pub(crate) tool: &'a Tool,

@@ -1,4 +1,4 @@
-//! Questions of MCP servers to the caller: hooks are told of them, and may answer in their place.
+//! Questions of MCP servers to the caller: hooks see them, and may answer in the caller's place.
 
 use std::fmt;
 use std::sync::Arc;

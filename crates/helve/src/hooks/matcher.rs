@@ -1,4 +1,4 @@
-//! Which tools, or what else, a hook is told of.
+//! Which tools, or what else, a hook sees.
 
 use std::fmt;
 
@@ -9,7 +9,7 @@ const TEXT_BYTES_MAX: usize = 2_000;
 /// Largest compiled expression.
 const REGEX_BYTES_MAX: usize = 1 << 20;
 
-/// Which tools, or what else, a hook is told of.
+/// Which tools, or what else, a hook sees.
 ///
 /// Absent, empty or `*`: all. Only letters, digits, `_`, `-`, spaces, commas and `|`: these names
 /// exactly. Anything else: a regular expression that may match anywhere in a name.

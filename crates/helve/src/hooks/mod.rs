@@ -1,4 +1,4 @@
-//! Hooks: who is told of what happens, who matched, and what their answers come to together.
+//! Hooks: which of them see an event, which match, and what their answers come to together.
 //!
 //! [`HookSet`] is what somebody registered, in order. A runtime holds it in [`Hooks`], where it can be
 //! replaced while calls run. [`Runtime::fire`](crate::Runtime::fire) tells of an event; the pipeline
@@ -46,7 +46,7 @@ const SESSION_END_MAX: Duration = Duration::from_secs(60);
 /// Longest part of a hook's label that is shown.
 const LABEL_CHARS_MAX: usize = 80;
 
-/// One hook, and when it is told of what.
+/// One hook, and the events and tools that it sees.
 #[derive(Clone)]
 #[non_exhaustive]
 pub struct HookEntry {
@@ -229,7 +229,7 @@ impl Hooks {
         }))
     }
 
-    /// Replaces all hooks. Events that are being told of go on with those that were there.
+    /// Replaces all hooks. Events in progress go on with the hooks that were there.
     pub fn replace(&self, set: HookSet) {
         self.0.snapshot.store(Snapshot::new(set));
     }

@@ -2,7 +2,7 @@
 //!
 //! Hooks that people already have were written for Claude Code: they match `Bash` and read
 //! `tool_input.command`. So the tools that ship with Helve also answer to those names, and a hook that
-//! matched one is told of the call in those words.
+//! matched one sees the call in those words.
 
 use std::borrow::Cow;
 
@@ -12,7 +12,7 @@ use serde_json::{Map, Value};
 
 use super::Matcher;
 
-/// The words in which a hook is told of a call.
+/// The words in which a hook sees a call.
 #[derive(Clone, Copy)]
 pub(crate) enum Spoken {
     /// Helve's own name for the tool.

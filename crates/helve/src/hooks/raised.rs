@@ -35,7 +35,7 @@ const RATE_PER_CALLER: &str = "1200/1m";
 /// Of these, how many may come at once.
 const BURST_PER_CALLER: u32 = 100;
 
-/// On whose behalf hooks are told of something.
+/// The caller on whose behalf an event is raised.
 #[derive(Clone)]
 pub(crate) enum Behalf {
     /// Helve's own: what hooks call, they call as the principal `hook`.
@@ -209,7 +209,7 @@ impl Handler for Raise {
     }
 }
 
-/// An event as hooks are told of it: who raised it is what the caller is, whatever the event says.
+/// An event as hooks see it: who raised it is what the caller is, whatever the event says.
 async fn as_raised(judges: &Judges, event: Value, caller: &Caller) -> Result<HookInput, ToolError> {
     let wrong = |why: String| ToolError::new(ErrorCode::ValidationFailed, why);
     let mut input: HookInput =

@@ -22,7 +22,7 @@ pub(crate) struct Matched<'l> {
     pub(crate) spoken: Spoken,
 }
 
-/// What the hooks were told of was taken back meanwhile.
+/// The event's call was taken back meanwhile.
 pub(crate) struct TakenBack;
 
 type Answer = Result<HookOutput, HookFailure>;

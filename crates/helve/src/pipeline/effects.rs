@@ -89,7 +89,7 @@ pub(super) fn tell_failure(bus: &Bus, doing: &Doing, error: &Value, record: &mut
     };
     let report = |effect: &Effect| {
         let state = tell(effect).unwrap_or_else(|error: ExpressionError| {
-            tracing::warn!(tool = %tool.name(), %error, "nobody was told of a failure");
+            tracing::warn!(tool = %tool.name(), %error, "a failure could not be reported");
             EffectState::Failed
         });
         EffectReport { description: effect.description.clone(), state }
@@ -209,7 +209,7 @@ async fn apply_one(
     effect: &Effect,
 ) -> Result<EffectState, ToolError> {
     let scope = Scope::new().with("arguments", &undo_record.arguments).with("result", &undo_record.result);
-    // A condition may ask for it where both ends are told of.
+    // A condition may ask for it where success and failure are both reported.
     let scope = scope.with("error", &Value::Null);
     if let Some(condition) = &effect.when
         && !condition.holds(&scope).map_err(wrong)?

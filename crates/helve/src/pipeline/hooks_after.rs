@@ -39,7 +39,7 @@ pub(super) fn watch(hooks: &Hooks, permitted: &PermittedCall, origin: &Origin) -
 }
 
 impl Watched {
-    /// Tells hooks what came of the call. What was replayed has been told of before.
+    /// Tells hooks what came of the call. They have seen a replayed one before.
     pub(super) async fn tell(
         self: Box<Self>,
         engine: &Arc<Engine>,
@@ -143,7 +143,7 @@ impl Watched {
     }
 }
 
-/// What the tool attached to its answer, as hooks are told of it.
+/// What the tool attached to its answer, as hooks see it.
 fn attached(result: &ResultRecord) -> Option<(&'static str, Value)> {
     let content = result.attached()?;
     Some(("tool_content", serde_json::from_str(content.get()).unwrap_or_default()))

@@ -294,7 +294,7 @@ mod tests {
             // The program that is asked in place of a person; one that breaks denies.
             (&[(Risk, Ask), (Program, Allow)], AskedForTool, DeniedBy(Mode)),
             (&[(Risk, Ask), (Program, Deny)], DeniedBy(Program), DeniedBy(Program)),
-            // The first who denies is told of.
+            // The first who denies is named.
             (&[(Agent, Deny), (Policy, Deny)], DeniedBy(Agent), DeniedBy(Agent)),
         ];
         let never_ask = Vote::new(Mode, Deny).because("nobody may be asked in this mode");

@@ -354,7 +354,7 @@ impl Registry {
         self.snapshot().sorted().iter().filter(named).cloned().collect()
     }
 
-    /// Names that `name` may have been meant to be, best first. The one that is spelled most like it is always there.
+    /// Names that `name` may have been meant to be, best first. The name that is spelled most like it is always among them.
     pub fn near(&self, name: &str, limit: usize) -> Vec<ToolName> {
         self.near_of(name, limit, |_| true)
     }

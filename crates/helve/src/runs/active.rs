@@ -49,7 +49,7 @@ pub(crate) struct Place {
 #[derive(Default)]
 struct State {
     phase: Phase,
-    /// Entries that are to be written with the next one that is waited for. What they tell is
+    /// Entries that are to be written with the next entry that a caller waits for. What they tell is
     /// known to nobody outside the run yet.
     buffered: Vec<Entry>,
     /// What is going on: the run itself under the empty path, and its parts. Few at any time.
@@ -228,7 +228,7 @@ impl ActiveRun {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Keeps an entry to write it with the next one that is waited for.
+    /// Keeps an entry to write it with the next entry that a caller waits for.
     pub(crate) fn buffer(&self, entry: Entry) {
         self.lock().buffered.push(entry);
     }

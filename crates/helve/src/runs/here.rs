@@ -108,7 +108,7 @@ impl ActiveRuns {
         self.active.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Leaves a run as it is in the ledger, for the process that recovers.
+    /// Leaves a run as it is in the ledger, for recovery.
     pub(crate) fn leave(&self, run: CallId, left: Left) {
         self.left().insert(run, Mark { left, at: Instant::now() });
     }

@@ -167,7 +167,7 @@ fn is_unfit(outcome: &Outcome) -> bool {
     matches!(&outcome.status, Status::Failed(error) if never_ran && is_early(error))
 }
 
-/// One call of a batch, as hooks are told of it.
+/// One call of a batch, as hooks see it.
 fn told(call: &ProviderCall, outcome: &Outcome) -> Value {
     let mut told = json!({
         "tool_name": outcome.tool,

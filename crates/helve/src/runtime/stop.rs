@@ -173,7 +173,7 @@ pub(crate) fn between_attempts(by: &str) -> ToolError {
     ToolError::new(ErrorCode::Cancelled, format!("Helve was stopped ({by}) before the next attempt"))
 }
 
-/// What is told of a run that the next process goes on with.
+/// What the caller reads about a run that the next process resumes.
 pub(crate) fn left_open(by: &str, run: CallId) -> ToolError {
     let message = format!("Helve was stopped ({by}) in the middle of {run}, which is left open as it is");
     ToolError::new(ErrorCode::Stopping, message)

@@ -22,7 +22,7 @@ fn lost(fail: ErrorCode) -> (ToolBuilder, Arc<AtomicU32>) {
     (tool.input_schema(json!({ "type": "object" })), done)
 }
 
-/// What a model and a program are told of an outcome, in all forms.
+/// What a model and a program read about an outcome, in all forms.
 fn told(outcome: &Outcome) -> (String, serde_json::Value) {
     (result_text(outcome, &ResultBudget::default()), mcp_error(&outcome.status).unwrap())
 }

@@ -17,7 +17,7 @@
 //! - `registry`: registering, layers, finding;
 //! - `events`: who listens and what they miss;
 //! - `formats`: what providers see, and the way back; `sdk` checks it against their own types;
-//! - `hooks`: who is told of what, and what their answers come to;
+//! - `hooks`: which see what, and what their answers come to;
 //! - `hostile`: schemas and arguments made to hurt; `nasty_schemas`: those made to take for ever;
 //! - `seeds`: the seeds' own test cases.
 

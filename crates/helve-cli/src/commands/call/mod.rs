@@ -161,7 +161,7 @@ async fn call(
         Err(Unread::Refused(error)) => (Value::Null, Some(error)),
         Err(Unread::Usage(failure)) => return Err(failure.into()),
     };
-    // Of a broken tool the runtime says what is wrong; of one that is not there, the server that may have it.
+    // Of a broken tool the runtime says what is wrong; of a missing tool, the server that may have it.
     let refusal = match (&tool, registry.broken(&args.name)) {
         (Some(_), _) => refusal,
         (None, Some(_)) => None,

@@ -1,4 +1,4 @@
-//! `helve hooks`: who is told of calls and may have a say.
+//! `helve hooks`: the hooks that see calls and may object.
 
 mod import;
 mod list;

@@ -101,7 +101,7 @@ async fn read(args: &Args, store: &Store, shown: &mut Output<'_, '_>) -> anyhow:
     }
     let open: HashSet<_> = open.iter().map(|open| open.run).collect();
     let mut missing = if args.all { usize::MAX } else { args.limit };
-    // A program reads on and is not told of what was left out.
+    // A program reads on, and does not learn what was left out.
     let mut to_look_at = if args.all || shown.ui.is_json() { usize::MAX } else { LOOK_MAX };
     let mut before = args.before;
     while missing > 0 {

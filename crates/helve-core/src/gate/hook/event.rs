@@ -12,7 +12,7 @@ use super::OnFailure;
 /// Longest name of an event.
 const NAME_BYTES_MAX: usize = 64;
 
-/// Something that hooks are told of. An agent may raise events that Helve does not know.
+/// Something that happens and that hooks see. An agent may raise events that Helve does not know.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(into = "String", try_from = "String")]
 pub enum HookEvent {

@@ -168,7 +168,7 @@ impl Server {
             tracing::warn!(server = &*self.name, "{remark}");
         }
         self.keep_offer(offer);
-        // Once for each connection: a list that changed is told of tool by tool.
+        // Once for each connection: a changed list is reported tool by tool.
         let is_new = !self.status.borrow().is_announced;
         if is_new {
             self.status.send_modify(|told| told.is_announced = true);

@@ -1,4 +1,4 @@
-//! What is told of a server: how it is, to those who ask, and what happened, to the listeners.
+//! What a server reports: its state, to those who ask, and its events, to the listeners.
 
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
@@ -14,7 +14,7 @@ use super::Server;
 use crate::client::Greeting;
 use crate::message::Fields;
 
-/// What is told of a server.
+/// What a server reports.
 #[derive(Debug, Clone)]
 pub(super) struct Told {
     pub(super) state: ServerState,

@@ -78,7 +78,7 @@ pub struct Changes {
     pub set: Vec<NewProperty>,
     /// Names of properties to take out.
     pub remove: Vec<String>,
-    /// Another time. For a series it is that of the occurrence from which the edit counts: the one that is named,
+    /// Another time. For a series it is that of the occurrence from which the edit counts: the named one,
     /// or the first.
     pub time: Option<NewTime>,
     /// When the edit is made.
@@ -121,7 +121,7 @@ impl Changes {
         Ok(())
     }
 
-    /// Whether others have to be told of a new revision (RFC 5546 2.1.4).
+    /// Whether others have to learn of a new revision (RFC 5546 2.1.4).
     pub(super) fn is_revision(&self) -> bool {
         let counts = ["DTSTART", "DTEND", "DURATION", "RRULE", "RDATE", "EXDATE", "STATUS"];
         self.time.is_some() || counts.iter().any(|name| self.names(name))

@@ -27,7 +27,7 @@ use crate::zones::{Moment, Zone};
 
 /// How many days one question may span.
 const DAYS_MAX: i64 = 62;
-/// How many busy times are told of one person.
+/// How many busy times of one person are listed.
 const BUSY_MAX: usize = 200;
 /// A calendar that was synced longer ago than this may hide something.
 const STALE_AFTER_S: i64 = 86_400;

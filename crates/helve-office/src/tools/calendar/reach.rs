@@ -135,7 +135,7 @@ pub(super) fn chosen(places: Vec<Place>, field: &str, names: &[String]) -> Resul
         let found: Vec<&Place> = places.iter().filter(|place| is_named(place, name)).collect();
         if found.is_empty() {
             let known: Vec<String> = places.iter().map(|place| format!("`{}`", place.name())).collect();
-            return Err(wrong(field, "the name of one that is connected", "there is none of this name")
+            return Err(wrong(field, "the name of a connected one", "there is none of this name")
                 .suggest(format!("there are: {}", known.join(", "))));
         }
         for place in found {
@@ -156,7 +156,7 @@ fn is_named(place: &Place, name: &str) -> bool {
         || place.collection.id.to_string() == name
 }
 
-/// The one place where something new goes: the one that is named, or the first that can be written, a server's before
+/// The one place where something new goes: the named one, or the first that can be written, a server's before
 /// the local one.
 pub(super) fn place_for_new(
     places: Vec<Place>,

@@ -43,7 +43,7 @@ impl Given {
     }
 }
 
-/// The zone of the person who asks: the one that is named, else the operator's.
+/// The zone of the person who asks: the named zone, else the operator's.
 pub(in crate::tools) fn asker(office: &Office, name: Option<&String>) -> Result<Zone, ToolError> {
     match name {
         Some(name) => zone("timeZone", name),

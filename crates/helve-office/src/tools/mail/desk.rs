@@ -53,7 +53,7 @@ impl Desk {
         })
     }
 
-    /// The account that mails are written from where nobody names one: the only one that is connected, else the local
+    /// The account that mails are written from where the call names none: the only connected one, else the local
     /// one where there is none.
     pub(super) fn own_account(&self) -> Result<Arc<Account>, ToolError> {
         let mut connected = self.accounts.iter().filter(|account| account.kind != "embedded");

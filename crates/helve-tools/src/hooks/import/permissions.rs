@@ -58,7 +58,7 @@ impl Permissions {
         let has = |start: &str| self.deny.iter().chain(&self.ask).any(|rule| rule.starts_with(start));
         let commands = "a rule about commands is no fence: `/usr/bin/curl`, `sh -c` and other languages pass it; \
             `helve rules ask Bash` shows you every call, and the sandbox says what code may reach";
-        let folders = "a search or a list of a folder above still shows what is in one that is denied; what must \
+        let folders = "a search or a list of a folder above still shows what is in a denied folder; what must \
             not be seen belongs outside of `files.roots`";
         [("Bash(", commands), ("Grep(", folders)]
             .into_iter()

@@ -8,7 +8,7 @@ use helve_sandbox::{Egress, Job, Limits, PROXY_PORT, Policy, Sandbox, WORK_DIR};
 
 use super::{BrowserPipes, StartBrowser};
 
-/// Names that Chromium goes by, the ones of distributions first.
+/// Names of Chromium's executable, those of distributions first.
 const COMMANDS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
 /// The pipes of the DevTools protocol are the descriptors 3 and 4; a box gives 0, 1 and 2. What

@@ -23,7 +23,7 @@ pub(crate) fn may_be_asked(tool: &Tool) -> bool {
     !tool.definition().repeatable() && (tool.recall_handler().is_some() || tool.definition().recall.is_some())
 }
 
-/// What is told of a failure of a tool that is not composed.
+/// What the caller reads about a failure of a tool that is not composed.
 ///
 /// Where the tool may have done its work and doing it twice would do harm, the tool that knows is asked, once. What
 /// they do not know is in doubt: nobody is told to call again.
@@ -91,7 +91,7 @@ fn in_doubt(error: ToolError, tool: &Tool, run: CallId) -> ToolError {
     }
 }
 
-/// What is told of a failure of a composed tool: what its parts did, or may have done, is not done again.
+/// What the caller reads about a failure of a composed tool: what its parts did, or may have done, is not done again.
 pub(super) fn of_parts(tool: &Tool, run: &ActiveRun, path: &str, error: ToolError) -> ToolError {
     if tool.definition().repeatable() {
         return error;

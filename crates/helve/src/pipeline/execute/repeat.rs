@@ -19,7 +19,7 @@ pub(super) fn wait(
     deadline: Instant,
 ) -> Option<Duration> {
     let policy = &tool.definition().retry;
-    // Asked about every failure of this sort, also one that is not repeated: the budget counts them.
+    // Asked about every failure of this sort, also without a repeat: the budget counts them.
     let affordable = policy.retries_max == 0 || !policy.covers(error) || health.spend(tool.name());
     if !policy.allows(error, number) || !safe_to_repeat(tool, error, last) || !worth_it(tool, error, number) {
         return None;

@@ -195,7 +195,7 @@ impl CallRecorder<'_> {
         self.outcome(Status::Failed(error.at(Stage::Record)))
     }
 
-    /// Leaves the run as it is in the ledger, for the process that recovers.
+    /// Leaves the run as it is in the ledger, for recovery.
     fn leave_run(&self) {
         if let Some(run) = &self.subject.run {
             self.engine.runs.leave(run.id, run.left());

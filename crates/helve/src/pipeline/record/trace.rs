@@ -1,7 +1,7 @@
 //! The call as a trace tells it: decided when the record opens, told when it is closed.
 //!
 //! Not spans of `tracing`: the record has the times of every stage anyway, so that a call which
-//! nobody traces pays for one look at an `Option`, and one that is traced is told exactly.
+//! is not traced pays for one look at an `Option`, and a traced one is reported exactly.
 
 use std::sync::Arc;
 

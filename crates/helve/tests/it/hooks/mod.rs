@@ -1,4 +1,4 @@
-//! Hooks: who is told of what, what their answers come to, and that a broken one denies.
+//! Hooks: which see what, what their answers come to, and that a broken one denies.
 
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
