@@ -183,11 +183,7 @@ fn small_mistakes_are_answered_with_what_was_meant() {
         let ran = home.run(args);
         assert!(ran.code == code && ran.all().contains(says), "{args:?}: expected `{says}`:\n{}", ran.all());
     };
-    check(
-        &["hooks", "list"],
-        0,
-        "so its hooks never run (helve.toml:1:1); did you mean `PreToolUse`?",
-    );
+    check(&["hooks", "list"], 0, "so its hooks never run (helve.toml:1:1); did you mean `PreToolUse`?");
     check(&["doctor"], 0, "Helve knows no event `PreToolUs`");
     check(&["hooks", "test", "PreToolUs"], 0, "did you mean `PreToolUse`?");
     check(&["hook", "fire", "SesionStart"], 0, "did you mean `SessionStart`?");

@@ -173,6 +173,9 @@ mod tests {
         let reason = part.reason();
         assert!(reason.contains("at helve.toml:7:1") && reason.contains("lint helve.toml`"), "{reason}");
         assert!(!reason.contains("acme"), "{reason}");
-        assert!(part.fix().contains("/srv/customers/acme/helve.toml"), "the person who mends it must find it");
+        assert!(
+            part.fix().contains("/srv/customers/acme/helve.toml"),
+            "the person who mends it must find it"
+        );
     }
 }

@@ -200,7 +200,11 @@ fn extra_dates_are_understood_in_every_form() {
     );
     assert_eq!(extra("RDATE:20260410T100000Z"), ["2026-04-10T12:00:00"]);
     assert_eq!(extra("RDATE;VALUE=DATE:20260410"), ["2026-04-10T02:30:00"]);
-    assert_eq!(after("RDATE;TZID=Europe/Berlin:20260327T023000").len(), 6, "an occurrence that is there already");
+    assert_eq!(
+        after("RDATE;TZID=Europe/Berlin:20260327T023000").len(),
+        6,
+        "an occurrence that is there already"
+    );
     let document = event(&format!(
         "{DAILY}\nRDATE;VALUE=PERIOD:20260410T100000Z/PT3H,20260411T100000Z/20260411T101500Z"
     ));

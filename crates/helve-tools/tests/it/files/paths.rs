@@ -387,10 +387,7 @@ fn rules_hold_against_every_path_to_a_file() {
         !rule.fits(Stance::Deny, of_one_root.tool("file-read"), &top),
         "what is above a root is not meant"
     );
-    assert!(
-        fits(Stance::Deny, "file-search", "sub/*", "sub"),
-        "a search of a folder sees all in it"
-    );
+    assert!(fits(Stance::Deny, "file-search", "sub/*", "sub"), "a search of a folder sees all in it");
     assert!(!fits(Stance::Allow, "file-search", "sub/*", "sub"));
     assert!(!fits(Stance::Allow, "file-read", "a.txt", &at("root/a.txt")));
 }
