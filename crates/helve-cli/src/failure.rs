@@ -31,7 +31,7 @@ impl Failure {
         Self::new(Exit::Failed, message)
     }
 
-    /// It is forbidden, until somebody allows it.
+    /// It is forbidden, until a person allows it.
     pub(crate) fn denied(message: impl Into<String>) -> Self {
         Self::new(Exit::Denied, message)
     }

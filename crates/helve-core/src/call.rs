@@ -64,7 +64,7 @@ impl Call {
         Self::made_by(Caller::local(), tool, arguments)
     }
 
-    /// A call by somebody who is known already.
+    /// A call by a caller who is known already.
     pub fn made_by(caller: Arc<Caller>, tool: impl Into<String>, arguments: Value) -> Self {
         Self {
             tool: tool.into(),

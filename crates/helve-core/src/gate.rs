@@ -19,7 +19,7 @@ use crate::error::ErrorCode;
 use crate::label::LabelSet;
 use crate::tool::Tool;
 
-/// What somebody says to a call. The strictest wins, so the order matters.
+/// What a source says to a call. The strictest wins, so the order matters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Stance {
@@ -199,7 +199,7 @@ impl Vote {
     }
 }
 
-/// What somebody wants to do, as policies know it.
+/// What a caller wants to do, as policies know it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Action {

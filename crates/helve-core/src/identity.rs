@@ -107,7 +107,7 @@ pub enum KeyState {
     Live,
     /// Its time is over.
     Expired,
-    /// Somebody took it back.
+    /// It was revoked.
     Revoked,
     /// It was good for one use.
     Used,

@@ -360,7 +360,7 @@ impl Tool {
         self.0.handler.implementation() == Implementation::Composition
     }
 
-    /// Whether a call makes somebody ask a person, where that begins at the risk `ask_from`: about itself, or, of a
+    /// Whether a call makes a source ask a person, where that begins at the risk `ask_from`: about itself, or, of a
     /// composed tool, about the part that is of this risk.
     pub fn needs_approval(&self, ask_from: Risk) -> bool {
         self.0.definition.requires_approval || self.0.definition.risk >= ask_from

@@ -26,7 +26,7 @@ pub enum HostErrorKind {
     Usage,
     /// What was asked was right, and failed.
     Failed,
-    /// It is forbidden, until somebody allows it.
+    /// It is forbidden, until a person allows it.
     Denied,
 }
 
@@ -46,7 +46,7 @@ impl HostError {
         Self::new(HostErrorKind::Failed, message)
     }
 
-    /// It is forbidden, until somebody allows it.
+    /// It is forbidden, until a person allows it.
     pub fn denied(message: impl Into<String>) -> Self {
         Self::new(HostErrorKind::Denied, message)
     }

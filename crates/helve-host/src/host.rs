@@ -133,7 +133,7 @@ impl Host {
         server
     }
 
-    /// What works, but not as somebody may think: what `helve up` would say when it starts.
+    /// What works, but perhaps not as intended: what `helve up` would say when it starts.
     pub fn remarks(&self) -> &[Remark] {
         &self.remarks
     }

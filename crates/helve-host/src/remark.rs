@@ -1,4 +1,4 @@
-//! Something that works, but not as somebody may think.
+//! Something that works, but perhaps not as intended.
 
 use std::fmt;
 

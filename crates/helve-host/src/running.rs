@@ -63,7 +63,7 @@ impl Following {
 }
 
 /// The place of the `helve up` of a journal. Its process holds a lock, which the operating system
-/// drops when the process dies, however it dies: a note counts only while somebody does.
+/// drops when the process dies, however it dies: a note counts only while the lock is held.
 pub struct Place {
     file: PathBuf,
     /// Whether its note was taken away: a server that ends does not come back.
@@ -156,7 +156,7 @@ fn lock(path: &Path) -> io::Result<Option<File>> {
     for _ in 0..LOCK_TRIES {
         match file.try_lock() {
             Ok(()) => return Ok(Some(file)),
-            // Perhaps somebody only looks, which is over at once.
+            // Perhaps a process only looks, which is over at once.
             Err(TryLockError::WouldBlock) => std::thread::sleep(LOCK_PAUSE),
             Err(TryLockError::Error(error)) => return Err(error),
         }

@@ -93,7 +93,7 @@ pub enum Kind {
     Released = 3,
     /// The anchor was missing when a store was opened. About no call. Earlier versions wrote it.
     Unanchored = 4,
-    /// Somebody took the journal as it is, whatever the anchor said. About no call.
+    /// A person accepted the journal, whatever the anchor said. About no call.
     Accepted = 5,
     /// Something happened in the middle of a run.
     Step = 6,

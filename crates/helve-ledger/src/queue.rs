@@ -78,7 +78,7 @@ struct State<O> {
     // How many must be queued before those who wait are served: a caller that was answered just now may
     // come again, and shares the disk with those who are here.
     cohort: usize,
-    // Somebody waits for a retry.
+    // A caller waits for a retry.
     urgent: bool,
     closed: bool,
     health: Health,
@@ -89,7 +89,7 @@ struct State<O> {
 pub(crate) enum Patience {
     /// Until there is work, and a little longer where much of it is likely.
     UntilWork(Option<Cohort>),
-    /// Until it is time to try again what failed, or somebody asks for that.
+    /// Until it is time to try again what failed, or a caller asks for that.
     UntilRetry(Duration),
     /// Not at all.
     None,

@@ -1,4 +1,4 @@
-//! Lists from outside, read only as far as somebody wants them.
+//! Lists from outside, read only as far as they are wanted.
 
 use std::fmt;
 use std::marker::PhantomData;

@@ -288,7 +288,7 @@ impl Gateway {
         }
     }
 
-    /// Does with a piece of a server what somebody wants. What the caller may not have is not there for it; the
+    /// Does with a piece of a server what a caller wants. What the caller may not have is not there for it; the
     /// journal knows better.
     async fn use_piece(
         &self,
@@ -325,7 +325,7 @@ impl Gateway {
         answer_of(self.tools.runtime().read(served, call).await, page.as_deref(), hidden)
     }
 
-    /// Records that somebody asked for what is not there, or not for them.
+    /// Records that a caller asked for what is not there, or not for them.
     async fn refuse(&self, piece: Piece, arguments: Value, incoming: Incoming) {
         let asked = arguments.get(piece.named_by()).and_then(Value::as_str).unwrap_or_default();
         let message = format!("no server offers this caller `{}`", crate::text::one_line(asked, 200));

@@ -1,6 +1,6 @@
 //! Pings on a WebSocket, within bounds.
 //!
-//! Each ping is answered, and an answer waits in memory until the other side reads it. Somebody who
+//! Each ping is answered, and an answer waits in memory until the other side reads it. A peer that
 //! pings and never reads would fill all of it, so the connection is [watched](watch): when too many
 //! answers wait, it is to be closed.
 

@@ -2,7 +2,7 @@
 //!
 //! A server can show a harmless tool first and another one later under the same name. So each tool
 //! is held to what it was when it was first seen, or when a person accepted it: what has changed is
-//! blocked until somebody has seen the difference.
+//! blocked until a person has seen the difference.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

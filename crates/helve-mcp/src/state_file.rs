@@ -129,7 +129,7 @@ impl StateFile {
     fn bytes(&self) -> Result<Option<Vec<u8>>, StateError> {
         let mut options = OpenOptions::new();
         options.read(true);
-        // Neither follow a link nor wait for a pipe that somebody put in its place.
+        // Neither follow a link nor wait for a pipe in its place.
         #[cfg(unix)]
         {
             let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
@@ -161,7 +161,7 @@ impl StateFile {
         {
             use std::os::unix::fs::MetadataExt;
             if about.uid() != rustix::process::geteuid().as_raw() {
-                return Err(self.broken("it belongs to somebody else".to_owned()));
+                return Err(self.broken("it belongs to another user".to_owned()));
             }
             if about.mode() & 0o022 != 0 {
                 return Err(self.broken("others may write to it".to_owned()));

@@ -18,7 +18,7 @@ pub struct Special {
 /// What it takes to reach a special range.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Reach {
-    /// Somebody's own network: allowed by host name or by address.
+    /// A private network: allowed by host name or by address.
     Private,
     /// Hosts a service that gives out credentials, or cannot be a server: allowed only by address.
     ByAddress,

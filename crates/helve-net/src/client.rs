@@ -71,7 +71,7 @@ impl Client {
 
     /// A client that turns names into addresses in a way of its own.
     pub fn with_lookup(policy: NetPolicy, lookup: Lookup) -> Result<Self, NetError> {
-        // Fails only where somebody has installed a provider already, which is as good.
+        // Fails only where a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
         let policy = Arc::new(policy);
         // No entry names port 0, so it stands for all the others.

@@ -203,7 +203,7 @@ impl StreamingResponse {
         }
     }
 
-    /// Reads the rest for somebody who looks at the clock.
+    /// Reads the rest for a reader who looks at the clock.
     pub(crate) async fn read_untimed(mut self) -> Result<Response, NetError> {
         let body = self.rest().await?;
         Ok(self.whole(body))

@@ -15,7 +15,7 @@ const POLLED: u8 = 1;
 const WOKEN: u8 = 2;
 
 /// Gives a future another turn at once where it wakes itself during one, as connections of the HTTP library
-/// do whenever somebody in their own task takes a part of a body. To the scheduler such a task looks like
+/// do whenever another task takes a part of a body. To the scheduler such a task looks like
 /// one that gives way to others: it goes to the end of the line, and the system is asked to wake another
 /// thread for it.
 pub struct Repoll {

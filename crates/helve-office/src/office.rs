@@ -55,7 +55,7 @@ pub struct Office {
     db: OfficeDb,
     settings: OfficeSettings,
     connect: Option<Connect>,
-    /// None until somebody asks.
+    /// None until the first use.
     connected: RwLock<Option<Connected>>,
 }
 

@@ -46,7 +46,7 @@ pub(crate) fn uid(kind: &EntityTypeName, id: &str) -> EntityUid {
     EntityUid::from_type_name_and_id(kind.clone(), EntityId::new(id))
 }
 
-/// The caller, and the roles they are in. Somebody without a name is `User::""`.
+/// The caller, and the roles they are in. A caller without a name is `User::""`.
 pub(crate) fn principal(caller: &Caller) -> Placed {
     let kind = match caller.kind {
         PrincipalKind::User => &TYPES.user,

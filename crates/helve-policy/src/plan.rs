@@ -99,7 +99,7 @@ impl ChosenSets {
             *kept = KeptSets::default();
             emptied();
         }
-        // Somebody else may have made the same meanwhile.
+        // Another call may have made the same meanwhile.
         if kept.sets.insert(indices, Arc::clone(&chosen)).is_none() {
             kept.bytes += bytes;
         }

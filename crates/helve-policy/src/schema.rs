@@ -9,7 +9,7 @@ use crate::arguments::{Field, Shape, shape_of};
 use crate::entities::CALL;
 
 /// What holds whatever tools there are.
-const BASE: &str = r#"// Who asks. Somebody without a name is User::"" and anonymous.
+const BASE: &str = r#"// Who asks. A caller without a name is User::"" and anonymous.
 entity Role;
 entity User, Agent, Service in [Role] = {
   roles: Set<String>,

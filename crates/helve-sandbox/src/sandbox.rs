@@ -357,7 +357,7 @@ fn add(grants: &mut Vec<Grant>, path: &Path, writable: bool) -> Result<(), Strin
     Ok(())
 }
 
-/// Refuses grants, and a program, that do not lie where somebody agreed to. Asked of the paths that are
+/// Refuses grants, and a program, that do not lie where a person agreed to. Asked of the paths that are
 /// mounted, and those are opened without following links: nobody changes one in between.
 fn check_within(within: &[PathBuf], grants: &[Grant], program: &Path) -> Result<(), String> {
     let is_agreed = |path: &Path| within.iter().any(|agreed| path.starts_with(agreed));
@@ -379,7 +379,7 @@ fn installation(program: &Path) -> Vec<PathBuf> {
     let folder = program.parent().unwrap_or(program);
     let prefix = folder.parent().filter(|_| folder.file_name().is_some_and(|name| name == "bin"));
     match prefix {
-        // Short ones are somebody's home.
+        // Short ones are a user's home.
         // In `~/.local` there is more than programs: logins, histories, what other programs keep.
         Some(prefix)
             if prefix.components().count() > 3

@@ -1,4 +1,4 @@
-//! What somebody who is not let in is told, so that their client can sign in at the issuer.
+//! What a client that is not let in is told, so that their client can sign in at the issuer.
 
 use axum::body::Body;
 use axum::http::request::Parts;
@@ -17,7 +17,7 @@ impl Guard {
         self.issuer.as_ref().filter(|_| is_reading)?.metadata_at(path)
     }
 
-    /// What `WWW-Authenticate` says to somebody who is refused so.
+    /// What `WWW-Authenticate` says to a client that is refused so.
     pub(crate) fn challenge(&self, refusal: Refusal, headers: &HeaderMap) -> Option<HeaderValue> {
         let lacking = match refusal {
             Refusal::Token if headers.contains_key(header::AUTHORIZATION) => Lacking::GoodToken,

@@ -1,6 +1,6 @@
 //! Connections: how many there may be, and which one goes when there is no more room.
 //!
-//! A connection begins as a stranger's. Once the guard has let somebody in on it, it is known, and counts
+//! A connection begins as a stranger's. Once the guard has let a caller in on it, it is known, and counts
 //! among those of the principal that came. INVARIANT: there is always room for a newcomer, because the stranger who
 //! keeps a place without using it goes: strangers have a quarter of all places, and those who have shown a
 //! key keep theirs whatever strangers do.

@@ -272,7 +272,7 @@ impl Guard {
         self.without_token()
     }
 
-    /// Whose form it is that has the token in its body: of somebody who is signed in. Bodies of others
+    /// Whose form it is that has the token in its body: of a person who is signed in. Bodies of others
     /// are not read for it.
     fn sender_of_form(&self, parts: &Parts) -> Option<Arc<Login>> {
         let Parts { method, uri, headers, .. } = parts;

@@ -1,7 +1,7 @@
 //! API keys in memory, and how they follow the ledger.
 //!
 //! All keys that are good are kept, so that neither a right key nor a wrong one costs a look at the
-//! disk. Twice a second, when somebody comes, the ledger is asked for a number that every change of
+//! disk. Twice a second, when requests come, the ledger is asked for a number that every change of
 //! keys raises; a key that was taken back is refused from then on. One that nobody knows may have been
 //! made a moment ago: the ledger is asked once more before it is refused, a few times a second at most
 //! however many come.

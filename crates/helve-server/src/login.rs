@@ -1,6 +1,6 @@
 //! Signing in to the page: from a code or a deciding key to a cookie and its place.
 //!
-//! A cookie stands for somebody who decides, never for a caller, and dies with its key. INVARIANT: it
+//! A cookie stands for a person who decides, never for a caller, and dies with its key. INVARIANT: it
 //! counts only under the [`Place`] that was made with it; alone it is worth nothing.
 
 use std::collections::HashMap;
@@ -36,7 +36,7 @@ pub(crate) struct Logins {
     began: Instant,
 }
 
-/// Somebody who is signed in.
+/// A person who is signed in.
 pub(crate) struct Login {
     pub(crate) deciding: Arc<Deciding>,
     /// A digest of the cookie.
@@ -61,7 +61,7 @@ impl Logins {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Signs somebody in. Returns them with their place and their token against forged requests, and the
+    /// Signs a person in. Returns them with their place and their token against forged requests, and the
     /// header that sets their cookie.
     pub(crate) fn add(
         &self,
@@ -106,7 +106,7 @@ impl Logins {
         Some(login)
     }
 
-    /// Signs somebody out.
+    /// Signs a person out.
     pub(crate) fn remove(&self, login: &Login) {
         end(self.lock().remove(&digest(login.deciding.place.as_str())));
     }
@@ -115,7 +115,7 @@ impl Logins {
         open.retain(|_, login| self.is_good(login));
     }
 
-    /// Whether somebody is still signed in.
+    /// Whether a person is still signed in.
     pub(crate) fn is_good(&self, login: &Login) -> bool {
         let used_at = login.used_at.load(Ordering::Relaxed);
         let is_idle = self.began.elapsed().as_secs().saturating_sub(used_at) > IDLE.as_secs();
@@ -210,7 +210,7 @@ mod tests {
         map
     }
 
-    /// Somebody who signed in, with their cookie as `name=value`.
+    /// A person who signed in, with their cookie as `name=value`.
     fn signed_in(logins: &Logins) -> (Arc<Deciding>, String) {
         let (deciding, set) = logins.add(Deciding::new("ada", Vouch::Key, &[]), None, None);
         let set = set.to_str().unwrap();

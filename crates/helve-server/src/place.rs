@@ -2,7 +2,7 @@
 //!
 //! Browsers send a cookie to every port of its host, so each local server would get one for `/`. This
 //! cookie is for its place alone, which no other server knows: a browser sends it nowhere else, and
-//! somebody who has the cookie without the place can do nothing with it.
+//! the cookie is worth nothing without the place.
 //!
 //! INVARIANT: the place is taken out of the address before anything else sees the request, so it
 //! stands in no log, event, record or error text.

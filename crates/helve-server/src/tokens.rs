@@ -106,7 +106,7 @@ impl Tokens {
     }
 }
 
-/// Somebody who calls over HTTP. A token of this file never decides.
+/// A caller over HTTP. A token of this file never decides.
 fn over_http(name: &str) -> Caller {
     Caller::principal(name).channel(Channel::Http)
 }

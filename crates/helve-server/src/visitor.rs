@@ -1,4 +1,4 @@
-//! Who came in: somebody who calls, or somebody who decides. Never both.
+//! Who came in: a caller, or a person who decides. Never both.
 
 use std::sync::Arc;
 
@@ -29,7 +29,7 @@ pub(crate) enum Visitor {
     Decider(Arc<Deciding>),
 }
 
-/// Somebody who decides.
+/// A person who decides.
 #[derive(Debug)]
 pub(crate) struct Deciding {
     /// As approvals know them.
@@ -57,7 +57,7 @@ impl Deciding {
         match code.only {
             // A link travels through the hands of others, so it opens its own question and no more.
             Some(only) => Self { only: Some(only), ..Self::new(&code.name, Vouch::Link, &[]) },
-            // Only somebody who can open the ledger's own file gets such a code.
+            // Only a user who can open the ledger's own file gets such a code.
             None => Self::new(&code.name, Vouch::LocalUser, &[ADMIN.to_owned()]),
         }
     }
@@ -133,7 +133,7 @@ impl Visitor {
     }
 }
 
-/// What somebody came in with, to be looked at again by what lasts longer than a request.
+/// What a caller or person came in with, to be looked at again by what lasts longer than a request.
 #[derive(Clone)]
 pub(crate) enum Pass {
     /// What cannot end: a token of the configuration, an open door.

@@ -56,7 +56,7 @@ pub enum WebhookError {
     Secret(String),
 }
 
-/// Tells somebody of questions.
+/// Posts questions to the webhook.
 #[derive(Clone)]
 pub struct Webhook {
     client: Client,

@@ -2,7 +2,7 @@
 //!
 //! A chain alone cannot show that its end was cut off, nor that an older copy was put in its
 //! place. The anchor can, as long as it is not changed along; keep a copy of it elsewhere against
-//! somebody who may write the whole folder.
+//! an attacker who may write the whole folder.
 //!
 //! A journal that is opened without its anchor, or with one that knows better, is in quarantine: see
 //! `quarantine.rs`. A person who has looked into that and takes the journal as it is runs `helve audit
@@ -41,7 +41,7 @@ pub(crate) enum Reading {
     Absent,
     /// The chain has come at least this far.
     At(Position),
-    /// Somebody takes the journal as it is.
+    /// A person accepts the journal.
     Accept,
     /// It is damaged.
     Damaged,

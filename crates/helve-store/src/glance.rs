@@ -25,7 +25,7 @@ pub struct Glance {
     pub quarantine: Option<Quarantine>,
     /// Runs that have not ended, oldest first.
     pub open_runs: Vec<OpenRun>,
-    /// Questions that nobody has decided and somebody still can.
+    /// Questions that are undecided and can still be decided.
     pub pending_approvals: usize,
     /// When the newest call in it was made. None: nothing was ever recorded.
     pub newest_call: Option<Timestamp>,

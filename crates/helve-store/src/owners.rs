@@ -23,7 +23,7 @@ pub(crate) struct Peers {
     us: String,
 }
 
-/// Whether somebody else is alive.
+/// Whether another process is alive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Liveness {
     Alive,
@@ -146,7 +146,7 @@ fn join(folder: &Path, id: &str) -> io::Result<File> {
         let mut file = create_file(&unlocked)?;
         match file.try_lock() {
             Ok(()) => {}
-            // Somebody looks whether its owner lives, and may have been suspended over it: make another.
+            // A process looks whether its owner lives, and may have been suspended over it: make another.
             Err(TryLockError::WouldBlock) => {
                 let _ = fs::remove_file(&unlocked);
                 continue;
@@ -157,7 +157,7 @@ fn join(folder: &Path, id: &str) -> io::Result<File> {
         file.write_all(format!("{}\n", std::process::id()).as_bytes())?;
         match fs::rename(&unlocked, &path) {
             Ok(()) => return Ok(file),
-            // Somebody who swept before it was locked took it away: make another.
+            // A process that swept before it was locked took it away: make another.
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(error),
         }

@@ -79,7 +79,7 @@ impl Quarantine {
         Self::compare(anchor_of(path)?, |seen| Audit::of(path).position(seen))
     }
 
-    /// The same for a database that somebody has open.
+    /// The same for a database that a process has open.
     pub(crate) fn read(path: &Path, db: &Connection) -> Result<Option<Self>, StoreError> {
         let sqlite = |source| StoreError::sqlite(path, source);
         Self::compare(anchor_of(path)?, |seen| position(db, seen).map_err(sqlite))
@@ -88,7 +88,7 @@ impl Quarantine {
     /// What would be wrong with the journal at `copy`, if it stood at `path`, whose anchor it is compared with.
     pub(crate) fn of_copy(copy: &Path, path: &Path) -> Result<Option<Self>, StoreError> {
         let reading = match anchor_of(path)? {
-            // Somebody accepts another journal.
+            // A person accepts another journal.
             Reading::Accept => Reading::Absent,
             reading => reading,
         };
@@ -122,7 +122,7 @@ pub(crate) enum Standing {
     Known,
     /// Both are new.
     New,
-    /// Somebody takes the journal as it is.
+    /// A person accepts the journal.
     Accepted,
     /// It is not the one that the anchor knows.
     Wrong(Box<Quarantine>),

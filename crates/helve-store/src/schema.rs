@@ -305,7 +305,7 @@ fn entry_at(db: &Connection, seq: i64) -> rusqlite::Result<Option<Position>> {
         .optional()
 }
 
-/// The last entry that notes that somebody took the journal as it was; 0 where there is none.
+/// The last entry that notes that a person accepted the journal; 0 where there is none.
 pub(crate) fn accepted_at(db: &Connection) -> rusqlite::Result<i64> {
     db.prepare_cached("SELECT ifnull(max(seq), 0) FROM entries WHERE kind IN (5, 11) AND kind = 5")?
         .query_one([], |row| row.get(0))

@@ -33,7 +33,7 @@ const RETRY_WAIT_MAX: Duration = Duration::from_secs(10);
 pub(crate) enum Message {
     /// A call that has ended.
     Call(Box<TracedCall>),
-    /// Somebody waits until everything before this is sent, or cannot be.
+    /// A caller waits until everything before this is sent, or cannot be.
     Flush(oneshot::Sender<()>),
 }
 

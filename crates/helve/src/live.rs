@@ -39,7 +39,7 @@ impl<T> Live<T> {
         self.value.store(Arc::new(value));
     }
 
-    /// Makes another value of it. `change` may be asked again, where somebody else makes one meanwhile.
+    /// Makes another value of it. `change` may be asked again, where another thread makes one meanwhile.
     pub(crate) fn update(&self, mut change: impl FnMut(&T) -> T) {
         self.value.rcu(|value| {
             let value = change(value);

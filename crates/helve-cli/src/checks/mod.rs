@@ -24,7 +24,7 @@ use crate::ui::table::{Cell, Tone};
 pub(crate) enum State {
     /// As it should be.
     Good,
-    /// Works, but somebody should know.
+    /// Works, but the user should know.
     Warning,
     /// Does not work.
     Broken,

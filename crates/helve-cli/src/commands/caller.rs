@@ -11,7 +11,7 @@ pub(crate) fn local() -> Arc<Caller> {
     Arc::new(named(LOCAL))
 }
 
-/// Somebody for whom the person at this machine stands in. Only they themselves administer it.
+/// A caller for whom the person at this machine stands in. Only they themselves administer it.
 fn named(principal: impl Into<String>) -> Caller {
     let principal = principal.into();
     let roles = (principal == LOCAL).then_some("admin");

@@ -92,7 +92,7 @@ fn tell(fired: &Fired, app: &mut App<'_>) -> anyhow::Result<Exit> {
 pub(super) enum Behalf {
     /// As Helve tells them of its own calls.
     Helve,
-    /// Somebody raises the event.
+    /// A caller raises the event.
     Caller(Arc<Caller>),
 }
 

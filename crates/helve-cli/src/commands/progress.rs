@@ -14,7 +14,7 @@ const ERASE: &str = "\r\u{1b}[2K";
 /// Longest text of a line, so that it stays one.
 const CHARS_MAX: usize = 60;
 
-/// The line. It is there only while somebody looks, and leaves nothing behind.
+/// The line. It is there only on a terminal, and leaves nothing behind.
 pub(crate) struct Line {
     enabled: bool,
     shown: bool,

@@ -172,7 +172,7 @@ fn usual_or_free(app: &mut App<'_>) -> io::Result<SocketAddr> {
     }
 }
 
-/// Nothing is served twice unless somebody asks for it.
+/// Nothing is served twice unless the user asks for it.
 fn already_up(note: Option<&Note>, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let address = note.map(|note| note.address);
     if app.ui.is_json() {
@@ -262,7 +262,7 @@ fn unmatched(caller: &Caller, runtime: &Runtime, loaded: &Loaded) -> Vec<String>
     entries.iter().filter(|entry| !fits(entry) && !comes_later(entry)).cloned().collect()
 }
 
-/// How long calls that run may go on once somebody wants the process to end.
+/// How long calls that run may go on once the process is to end.
 fn stop_grace(loaded: &Loaded) -> Duration {
     Duration::from_millis(loaded.config.execution.stop_grace_ms)
 }

@@ -13,7 +13,7 @@ use crate::ui::Ui;
 /// What a shell says of a process that Ctrl-C ended.
 const INTERRUPTED: i32 = 130;
 
-/// Somebody who wants the process to end.
+/// A person or a service that wants the process to end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Signal {
     Interrupt,
@@ -98,7 +98,7 @@ impl<B: FnOnce(), E: FnOnce()> Stopping<'_, B, E> {
     }
 }
 
-/// Signals as they come, and how often somebody was impatient.
+/// Signals as they come, and how often a person was impatient.
 struct Signals {
     asked: u32,
     #[cfg(unix)]
@@ -125,7 +125,7 @@ impl Signals {
         signal
     }
 
-    /// Waits until somebody asks for the second time, or once more.
+    /// Waits until the person asks for the second time, or once more.
     async fn hurries(&mut self) {
         loop {
             let signal = self.next().await;

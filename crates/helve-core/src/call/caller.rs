@@ -29,7 +29,7 @@ pub struct Caller {
     /// Which session of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// Whether somebody named that session, or it is a connection's own.
+    /// Whether the caller named that session, or it is a connection's own.
     #[serde(default, skip_serializing_if = "SessionKind::is_named")]
     pub session_kind: SessionKind,
     /// Which loop of that session.
@@ -51,7 +51,7 @@ impl Caller {
         Arc::clone(LOCAL.get_or_init(|| Arc::new(Self::principal("local"))))
     }
 
-    /// Somebody who answers for their calls.
+    /// A principal, who answers for their calls.
     pub fn principal(name: impl Into<String>) -> Self {
         Self { principal: Some(name.into()), ..Self::anonymous() }
     }
@@ -143,7 +143,7 @@ impl Caller {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum SessionKind {
-    /// Somebody named it, and can come back to it.
+    /// The caller named it, and can come back to it.
     #[default]
     Named,
     /// A connection made it, and nobody can.

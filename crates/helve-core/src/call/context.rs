@@ -28,7 +28,7 @@ pub struct Context(Arc<Inner>);
 
 struct Inner {
     parts: ContextParts,
-    /// These are made when somebody first asks: most tools are done before anybody would.
+    /// These are made at the first use: most tools never ask.
     cancellation: OnceLock<CancellationToken>,
     made_key: OnceLock<String>,
     content: OnceLock<Arc<RawValue>>,

@@ -73,7 +73,7 @@ codes! {
     Network "network" Transient again;
     /// The other side failed.
     ServerError "server_error" Transient again;
-    /// Somebody else holds what the tool needs.
+    /// Another holds what the tool needs.
     Lock "lock" Transient again;
     /// The tool ran and failed. Journals from before may say `max_retries_exceeded`; a call that was repeated in vain
     /// ends with the last attempt's own code.

@@ -59,7 +59,7 @@ pub struct Approval {
     /// What the calling agent decided about its call, how sure it is and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub advice: Option<Advice>,
-    /// Whether somebody asks about this very call and not about the tool: a policy, a rule, labels, a hook
+    /// Whether a source asks about this very call and not about the tool: a policy, a rule, labels, a hook
     /// or the agent. Then the like is asked each time, and nobody can allow it for a session.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub asks_each_time: bool,
@@ -88,7 +88,7 @@ pub struct Approval {
     /// The same of what may run. Another one than `binding` where the arguments were edited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub granted: Option<String>,
-    /// What somebody said.
+    /// What the person said.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ruling: Option<Ruling>,
     /// When the caller read a refusal.
@@ -141,7 +141,7 @@ impl fmt::Display for ApprovalState {
     }
 }
 
-/// What somebody said to a question.
+/// A person's answer to a question.
 #[derive(Debug, Clone, Serialize, Deserialize, schemars::JsonSchema)]
 #[non_exhaustive]
 pub struct Ruling {
@@ -161,14 +161,14 @@ pub struct Ruling {
 }
 
 impl Ruling {
-    /// What somebody said, without more words.
+    /// A person's answer, without more words.
     pub fn new(by: impl Into<String>, at: Timestamp) -> Self {
         Self { by: by.into(), at, reason: None, edited: None, rule: None }
     }
 }
 
 impl Approval {
-    /// Whether a person can allow the like for a session: somebody asks about the tool and not about this very
+    /// Whether a person can allow the like for a session: a source asks about the tool and not about this very
     /// call, and the arguments are kept, so that the like can be recognised.
     pub fn can_be_remembered(&self) -> bool {
         !self.withheld && !self.asks_each_time

@@ -1,4 +1,4 @@
-//! Hooks: what somebody else wants to know of, and may have a say in, while an agent works.
+//! Hooks: code that sees what an agent does, and may object.
 //!
 //! Names and shapes are those of the Claude Agent SDK, so that hooks people already have work here:
 //! a [`HookInput`] goes in as JSON, a [`HookOutput`] comes back. Who fires them, and what becomes of
@@ -77,7 +77,7 @@ impl HookContext {
     }
 
     /// Calls a tool through the whole pipeline: as the principal `hook`, whose calls fire no hooks, or
-    /// they would go in circles; for an event that somebody raised, as that caller.
+    /// they would go in circles; for an event from outside, as the caller that raised it.
     pub fn call_tool(&self, call: Call) -> BoxFuture<'static, Outcome> {
         Arc::clone(&self.host).call_for_hook(call.cancellation(self.cancellation.clone()))
     }

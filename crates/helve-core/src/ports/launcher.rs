@@ -69,7 +69,7 @@ pub struct Access {
     pub pids: Option<u32>,
     /// It runs as Helve itself does. Only the operator says so, for a program that they trust.
     pub unconfined: bool,
-    /// The files and folders that everything above must lie in once links are followed, where somebody
+    /// The files and folders that everything above must lie in once links are followed, where a person
     /// agreed to no more. A link that leads elsewhere by then starts nothing.
     pub within: Option<Vec<PathBuf>>,
 }

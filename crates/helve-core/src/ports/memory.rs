@@ -37,7 +37,7 @@ pub trait Memory: Send + Sync + 'static {
     /// Takes back what [`Memory::apply`] did, together with the journal's `step`.
     ///
     /// A number that was added is subtracted. Any other value is put back as it was, unless
-    /// somebody else has changed it since.
+    /// it was changed since.
     fn undo(&self, effect: EffectId, step: Box<Step>) -> BoxFuture<'_, Result<(), MemoryError>>;
 }
 

@@ -40,7 +40,7 @@ pub trait Runs: Send + Sync + 'static {
     /// Asks the process at an open run to stop. Returns whether there is such a run.
     fn request_cancel(&self, run: CallId) -> BoxFuture<'_, Result<bool, JournalError>>;
 
-    /// The runs of this process that somebody asked to stop.
+    /// The runs of this process whose stop was requested.
     fn cancel_requests(&self) -> BoxFuture<'_, Result<Vec<CallId>, JournalError>>;
 }
 
@@ -51,7 +51,7 @@ pub struct OpenRun {
     pub run: CallId,
     /// Who is at it.
     pub holder: Holder,
-    /// Whether somebody asked to stop it.
+    /// Whether a stop was requested.
     pub cancel_requested: bool,
 }
 

@@ -55,7 +55,7 @@ impl MemoryScope {
     }
 }
 
-/// Where a value is: a key in somebody's memory.
+/// Where a value is: a key in a caller's memory.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct MemoryPlace {
     /// Which memory: of one loop, of a session, or for the agent's life.
@@ -222,7 +222,7 @@ impl MemoryLimits {
 #[derive(Debug, Clone, thiserror::Error)]
 #[non_exhaustive]
 pub enum MemoryError {
-    /// Somebody else was faster.
+    /// Another process was faster.
     #[error("the value has changed: version {expected} was expected, and it is at {found}; read it again")]
     Conflict {
         /// The version that the change was meant for.
@@ -256,8 +256,8 @@ pub enum MemoryError {
     /// The effect to be undone is not known, or was undone before.
     #[error("there is nothing to undo: it was undone before, or never done")]
     NothingToUndo,
-    /// Somebody changed the value after the effect did, and undoing would destroy that.
-    #[error("`{key}` was changed by somebody else since; it is left as it is")]
+    /// The value was changed after the effect, and undoing would destroy that.
+    #[error("`{key}` was changed since; it is left as it is")]
     ChangedSince {
         /// The key that holds the other value.
         key: String,

@@ -189,7 +189,7 @@ pub enum StepKind {
         /// The person who took it back.
         by: String,
     },
-    /// Somebody asked to stop the run.
+    /// A stop of the run was requested.
     CancelRequested,
     /// The process at it was stopped. The run is left as it is, for the next process to take up.
     Stopped {

@@ -53,7 +53,7 @@ pub struct SessionState {
     pub since: Timestamp,
     /// When it last changed, or was told again what it has touched.
     pub changed_at: Timestamp,
-    /// When somebody ended it. Its id is closed for good: nothing runs in it any more.
+    /// When it was ended. Its id is closed for good: nothing runs in it any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ended_at: Option<Timestamp>,
 }
@@ -127,9 +127,9 @@ impl SessionState {
 pub enum SessionChange {
     /// It has touched something.
     Raise(Taint),
-    /// Somebody allows, asks or denies something for it.
+    /// A person allows, asks or denies something for it.
     Permit(PermissionUpdate),
-    /// Somebody ends it, with an entry in the journal.
+    /// It is ended, with an entry in the journal.
     End {
         /// Who ended it.
         by: Arc<Caller>,

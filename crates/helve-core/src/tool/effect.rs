@@ -39,7 +39,7 @@ impl Effect {
         self.tells_on() != Some(TellOn::Failure)
     }
 
-    /// Whether it is made after a call that failed: of the four sorts, only somebody can be told then.
+    /// Whether it is made after a call that failed: of the four sorts, only notifications are sent then.
     pub fn after_failure(&self) -> bool {
         matches!(self.tells_on(), Some(TellOn::Failure | TellOn::End))
     }
@@ -119,7 +119,7 @@ pub enum Change {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         ttl_ms: Option<u64>,
     },
-    /// Somebody is told. Cannot be taken back.
+    /// A notification is sent. Cannot be taken back.
     Notification {
         /// The event's name.
         event: String,
@@ -140,7 +140,7 @@ pub enum Change {
     },
 }
 
-/// After what end of a call somebody is told. Where it failed, `result` is `null` and `error` says why; where it
+/// After what end of a call the notification is sent. Where it failed, `result` is `null` and `error` says why; where it
 /// succeeded, `error` is `null`.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]

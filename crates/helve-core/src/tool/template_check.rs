@@ -126,7 +126,7 @@ mod tests {
 
     fn refused(effects: Value, undo: Value, recall: Value) -> Vec<String> {
         let mut tool = Tool::builder("pay")
-            .description("Pays somebody.")
+            .description("Pays a person.")
             .input_schema(json!({ "type": "object", "additionalProperties": false,
                 "properties": { "to": {}, "sum": {} } }))
             .output_schema(json!({ "type": "object", "additionalProperties": false,

@@ -46,7 +46,7 @@ pub(super) struct Sorted {
     pub(super) refused: Vec<(String, Remark)>,
 }
 
-/// Tells apart what a project's file says. `before` is what counts without it, `set` what somebody gave.
+/// Tells apart what a project's file says. `before` is what counts without it, `set` what was given.
 pub(super) fn sort(document: &Document, before: &Value, set: &HashMap<String, Origin>) -> Sorted {
     let own = OwnFolder::of(&document.path);
     let (mut asked, mut inside, mut refused) = (Vec::new(), Vec::new(), Vec::new());

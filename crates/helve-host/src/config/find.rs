@@ -28,8 +28,8 @@ pub fn project_file(start: &Path) -> Result<Option<PathBuf>, HostError> {
     Ok(None)
 }
 
-/// Whether there is a configuration file. What has its name and is no file is an error: somebody
-/// means it to be read.
+/// Whether there is a configuration file. What has its name and is no file is an error: it
+/// is meant to be read.
 pub fn is_there(file: &Path) -> Result<bool, HostError> {
     if file.is_file() {
         return Ok(true);

@@ -154,7 +154,7 @@ impl Loaded {
         self.project_file.as_deref().and_then(Path::parent).unwrap_or(self.work_dir.as_path())
     }
 
-    /// Whether somebody gave the value at `pointer`.
+    /// Whether the value was given at `pointer`.
     pub fn is_set(&self, pointer: &str) -> bool {
         self.origins.contains_key(pointer)
     }

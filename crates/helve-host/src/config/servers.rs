@@ -19,7 +19,7 @@ pub struct BrokenServer {
 }
 
 /// A server of a later file takes the place of one of the same name as a whole: a project must not
-/// put its address beside somebody's own credentials.
+/// put its address next to a person's own credentials.
 pub(super) fn replace(document: &Document, merged: &mut Value, origins: &mut HashMap<String, Origin>) {
     let named = document.value.pointer("/mcp/servers").and_then(Value::as_object);
     for name in named.into_iter().flat_map(|servers| servers.keys()) {

@@ -1,7 +1,7 @@
 //! What each key counts for in a file that a project brings, which could come from anybody.
 //!
 //! INVARIANT: every key is decided here, by name. The tables take the types apart without `..`, so that a
-//! new key does not compile before somebody has said what a stranger may do with it.
+//! new key does not compile before the code says what a stranger may do with it.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -40,7 +40,7 @@ pub(super) enum Standing {
     InsideToo,
     /// Things by name. A new one counts; one in the place of the user's waits for trust.
     New,
-    /// Somebody else decides, thing by thing: see `wire::trust`, `config::rules`, `config::policy`.
+    /// Another module decides, thing by thing: see `wire::trust`, `config::rules`, `config::policy`.
     Elsewhere,
 }
 

@@ -323,8 +323,7 @@ pub(crate) struct Redact {
 #[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Security {
-    /// Whether a call by nobody in particular is refused. The person at the command line is
-    /// somebody.
+    /// Whether a call without a principal is refused. The person at the command line has one.
     pub(crate) require_authentication: bool,
     /// The lowest risk at which a person is asked first: `low`, `medium`, `high` or `critical`.
     pub ask_from: Risk,
@@ -399,7 +398,7 @@ pub struct ApprovalsSection {
     #[schemars(range(min = 1, max = 31_536_000))]
     pub(crate) ttl_s: u64,
     /// How long calls wait for a person, in seconds. 0: they end as pending, and are made again once
-    /// somebody has decided.
+    /// a person has decided.
     #[schemars(range(max = 31_536_000))]
     pub(crate) wait_s: u64,
     /// How long a denial answers the same call again without anybody being asked, in seconds.

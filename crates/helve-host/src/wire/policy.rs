@@ -74,7 +74,7 @@ pub fn read_file(path: &Path) -> Result<String, HostError> {
             .detail(why)
             .hint("`helve config show policy` says which file names it")
     };
-    // Opening a pipe would wait for somebody to write.
+    // Opening a pipe would wait for a writer.
     match std::fs::metadata(path) {
         Ok(found) if !found.is_file() => return Err(unreadable("it is not a file")),
         Ok(_) => {}

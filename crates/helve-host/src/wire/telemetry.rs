@@ -16,7 +16,7 @@ use crate::error::HostError;
 /// How long a secret may take to be looked up.
 const SECRET_WAIT: Duration = Duration::from_secs(30);
 
-/// Who hears of calls, if somebody does. The collector itself may be reached wherever it is: its
+/// The exporter of calls, if there is one. The collector itself may be reached wherever it is: its
 /// address is the operator's word.
 pub(super) fn telemetry(loaded: &Loaded) -> Result<Option<Telemetry>, HostError> {
     let section = &loaded.config.telemetry;

@@ -351,7 +351,7 @@ async fn wait(
             }
             () = &mut sleep => {
                 let now = Instant::now();
-                // Somebody is thinking about an answer that the server needs.
+                // A person is thinking about an answer that the server needs.
                 if now < total && flight.questions.load(Ordering::Relaxed) > 0 {
                     sleep.as_mut().reset(total.min(now + ask.timeout));
                     continue;

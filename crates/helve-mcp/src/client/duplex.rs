@@ -152,7 +152,7 @@ impl Link for Duplex {
     }
 }
 
-/// Somebody who waits for an answer. Dropped before it came, the server is told.
+/// A call that waits for an answer. Dropped before it came, the server is told.
 struct Waiting<'l> {
     link: &'l Duplex,
     id: i64,

@@ -182,7 +182,7 @@ impl Http {
                     request.headers.insert(name, value);
                 }
             }
-            // A second round comes only where somebody can do something about a refusal.
+            // A second round comes only where a refusal can be mended.
             let comes_again = !is_last && self.0.endpoint.authorizer.is_some();
             request.body = Some(if comes_again { body.clone() } else { std::mem::take(&mut body) });
             request.response_bytes_max = STREAM_BYTES_MAX;
@@ -537,7 +537,7 @@ impl Drop for Inner {
     }
 }
 
-/// Somebody who waits for an answer. Dropped before it came, the server of the session era is told;
+/// A call that waits for an answer. Dropped before it came, the server of the session era is told;
 /// in the stateless era the closed stream says it.
 struct Waiting<'l> {
     link: &'l Http,

@@ -313,7 +313,7 @@ impl InFlight {
     }
 }
 
-/// Keeps a question among the open ones as long as somebody waits for it.
+/// Keeps a question among the open ones as long as a call waits for it.
 pub(crate) struct OpenQuestion<'h> {
     pub(crate) question: Arc<InFlight>,
     hub: &'h Hub,
@@ -356,7 +356,7 @@ impl Drop for OpenQuestion<'_> {
     }
 }
 
-/// As long as this is held, the server waits for somebody on our side.
+/// As long as this is held, the server waits for a person on our side.
 struct Thinking(Arc<InFlight>);
 
 impl Thinking {

@@ -189,7 +189,7 @@ impl LinkError {
                 Some(format!("see `helve mcp status {server}` and `helve mcp logs {server}`"))
             }
             (Self::NoCredentials { principal: None }, _) => {
-                Some("call as somebody: with a key or a token of your own".to_owned())
+                Some("call with a key or a token, so that you have a name here".to_owned())
             }
             (Self::Unauthorized { .. } | Self::NoCredentials { .. }, Some(principal)) => {
                 let principal = crate::text::one_line(principal, 200);

@@ -1,4 +1,4 @@
-//! What has changed at a server, remembered until somebody looks: a flood is as cheap as one.
+//! What has changed at a server, remembered until the next look: a flood is as cheap as one.
 
 use std::collections::BTreeSet;
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -27,7 +27,7 @@ pub(crate) struct News {
     there: Notify,
 }
 
-/// What had changed when somebody looked.
+/// What had changed at the last look.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Changes {
     bits: u8,

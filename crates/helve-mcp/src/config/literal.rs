@@ -1,4 +1,4 @@
-//! Finds secrets that somebody wrote where a reference belongs.
+//! Finds secrets that stand where a reference belongs.
 
 use std::ops::Range;
 

@@ -72,7 +72,7 @@ impl From<&str> for Setting {
     }
 }
 
-// Somebody may have written a secret where a reference belongs, and logs are no place to find out.
+// A secret may stand where a reference belongs, and logs are no place to find out.
 impl fmt::Debug for Setting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -18,10 +18,10 @@ use url::{Host, Url};
 use super::words;
 use crate::config::{Credentials, Place, ServerConfig, Setting};
 
-/// Whether Helve acts in somebody's account at a server.
+/// Whether Helve acts in a person's account at a server.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Account {
-    /// Somebody has logged in there.
+    /// A person has logged in there.
     LoggedIn,
     /// Not as far as is known.
     Unknown,

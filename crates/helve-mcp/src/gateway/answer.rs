@@ -13,7 +13,7 @@ use crate::message::{RpcError, raw};
 use crate::server::{HowToApprove, Incoming, arguments};
 use crate::servers::Server;
 
-/// Helve itself refused, and somebody else may not be refused.
+/// Helve itself refused, and another caller may not be refused.
 const REFUSED: i64 = -32000;
 
 /// What a client asks to read, as a call.

@@ -149,7 +149,7 @@ impl Callback {
         }
     }
 
-    /// What the browser brings, or what somebody pastes in its place, whichever comes first.
+    /// What the browser brings, or what the person pastes in its place, whichever comes first.
     pub(super) async fn answer_or_pasted(
         self,
         state: &str,
@@ -174,7 +174,7 @@ impl Callback {
         tokio::time::timeout(patience, answer).await.map_err(|_| OAuthError::TimedOut)?
     }
 
-    /// The answer in what somebody pasted: the address that the browser ended up at.
+    /// The answer in what the person pasted: the address that the browser ended up at.
     pub(super) fn pasted(
         redirect_uri: &Url,
         text: &str,

@@ -27,7 +27,7 @@ use super::store::{Record, Tokens, now};
 
 /// Time to find out everything, however many places there are to look at.
 const DISCOVERY_TIMEOUT: Duration = Duration::from_secs(60);
-/// Nobody needs more; longer lists are somebody's joke.
+/// Nobody needs more; longer lists are a joke.
 const SCOPES_MAX: usize = 64;
 const SCOPE_BYTES_MAX: usize = 256;
 

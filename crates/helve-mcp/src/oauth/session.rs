@@ -422,7 +422,7 @@ fn last_resort(tokens: &Tokens, refused: bool, error: OAuthError) -> Result<Secr
     if refused || tokens.has_ended(now()) { Err(error) } else { Ok(tokens.access.clone()) }
 }
 
-/// What somebody gave us by hand is for the authorization server that it came from: the configured
+/// What an operator gave us by hand is for the authorization server that it came from: the configured
 /// one, else the one that we first used it with.
 fn same_issuer(
     configured: Option<&str>,

@@ -113,7 +113,7 @@ impl Signature {
     }
 }
 
-/// The URL that a browser ended up at, when somebody has pasted it.
+/// The URL that a browser ended up at, when the person has pasted it.
 pub type Pasted = Pin<Box<dyn Future<Output = String> + Send>>;
 
 /// How a person logs in.

@@ -66,13 +66,13 @@ pub trait Backend: Send + Sync + 'static {
         None
     }
 
-    /// Waits until somebody has decided about a call that a person must approve first.
+    /// Waits until a person has decided about a call that a person must approve first.
     fn decided(self: Arc<Self>, id: ApprovalId) -> Reply<()> {
         let _ = id;
         Box::pin(std::future::pending())
     }
 
-    /// What becomes of such a call once somebody has decided: it runs, or its caller is told why not.
+    /// What becomes of such a call once a person has decided: it runs, or its caller is told why not.
     fn after_decision(
         self: Arc<Self>,
         pending: Pending,

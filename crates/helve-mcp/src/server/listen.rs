@@ -91,7 +91,7 @@ pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<
     Ok(raw(&json!({ "_meta": { "io.modelcontextprotocol/subscriptionId": id } })).into())
 }
 
-/// Resources that somebody watches. Dropped, they are watched no longer: also where the client
+/// Resources that a client watches. Dropped, they are watched no longer: also where the client
 /// simply goes away.
 pub(super) struct Watched {
     pub(super) session: Visitor,

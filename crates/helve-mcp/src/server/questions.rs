@@ -46,7 +46,7 @@ impl Questions {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Puts a question, and waits until somebody answers it.
+    /// Puts a question, and waits until the client answers it.
     pub(super) fn ask(
         self: &Arc<Self>,
         question: Question,

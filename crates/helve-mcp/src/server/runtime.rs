@@ -29,7 +29,7 @@ use crate::message::{Fields, Raw, RpcError, raw};
 
 /// Longest name of a tool that is repeated to the caller.
 const NAME_CHARS_MAX: usize = 128;
-/// How long to wait for the end of a run that somebody else has taken up, and how often to look.
+/// How long to wait for the end of a run that another process has taken over, and how often to look.
 const TAKEN_UP_MAX: Duration = Duration::from_secs(60);
 const TAKEN_UP_PAUSE: Duration = Duration::from_millis(200);
 
@@ -265,7 +265,7 @@ impl Backend for RuntimeBackend {
                 let outcome = self.runtime.outcome_of(id, &incoming.visitor.caller).await;
                 let outcome =
                     outcome.map_err(|error| RpcError::new(RpcError::INTERNAL, error.to_string()))?;
-                // Somebody else, such as `helve up` itself, may have taken the run up just now.
+                // Another process, such as `helve up` itself, may have taken the run over just now.
                 let is_busy = outcome.error().is_some_and(|error| error.code() == ErrorCode::OutcomeUnknown);
                 if !is_busy || Instant::now() >= until {
                     let found = self.find_tool(&outcome.tool);

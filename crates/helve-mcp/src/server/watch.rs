@@ -18,7 +18,7 @@ const GATHER: Duration = Duration::from_millis(20);
 /// Most changes that are gathered.
 const GATHERED_MAX: usize = 1_024;
 
-/// Changes of a backend. Nothing runs until somebody wants to know.
+/// Changes of a backend. Nothing runs until a client wants to know.
 #[derive(Default)]
 pub(super) struct Watch(OnceLock<broadcast::Sender<Change>>);
 

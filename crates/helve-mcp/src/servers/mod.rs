@@ -46,7 +46,7 @@ pub use status::{ServerState, ServerStatus};
 pub(crate) use tool::RESULT;
 pub(crate) use updates::Watching;
 
-/// How many changes are kept for somebody who is slow to hear them: more than one server tells at once.
+/// How many changes are kept for a slow listener: more than one server tells at once.
 const EVENTS_KEPT: usize = 2_048;
 
 /// What servers need of the world.

@@ -104,7 +104,7 @@ impl Server {
         Ok(ConnectionOwner { principal: principal.map(Arc::from), client })
     }
 
-    /// What the server offers somebody beside tools, which are the same for all.
+    /// What the server offers a caller besides tools, which are the same for all.
     pub(crate) async fn offer_to(self: &Arc<Self>, behalf: Behalf<'_>) -> Result<Arc<Offer>, LinkError> {
         if self.config().credentials == Credentials::Shared {
             return Ok(self.offer());
@@ -149,7 +149,7 @@ impl Server {
         if own.clone().count() < self.config().limits.callers {
             return Ok(());
         }
-        // One that somebody holds is about to be used.
+        // One with a holder is about to be used.
         let is_idle = |owner: &ConnectionOwner, slot: &Arc<Slot>| {
             let is_busy = slot.live().is_some_and(|connection| connection.open_questions() > 0);
             Arc::strong_count(slot) == 1 && !is_busy && !self.is_watched(owner)

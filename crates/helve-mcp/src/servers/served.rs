@@ -29,7 +29,7 @@ pub(crate) enum Piece {
     Prompt,
 }
 
-/// What somebody wants of it.
+/// What a client wants of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Wish {
     /// To have it.
@@ -38,7 +38,7 @@ pub(crate) enum Wish {
     Complete,
 }
 
-/// What does with the pieces of a server what somebody wants, each made once.
+/// What does with the pieces of a server what clients want, each made once.
 #[derive(Default)]
 pub(super) struct Readers {
     resource: OnceLock<Tool>,

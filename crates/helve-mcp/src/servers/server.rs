@@ -64,7 +64,7 @@ pub(crate) struct Server {
     used_ms: AtomicU64,
     began: Instant,
     places: Semaphore,
-    /// Whether somebody has logged in there.
+    /// Whether a person has logged in there.
     has_login: AtomicBool,
     /// What it said when it last refused us for want of authorization.
     challenge: Mutex<Option<String>>,
@@ -73,9 +73,9 @@ pub(crate) struct Server {
     stopped: AtomicBool,
     /// The value that it is, where it is one of this process.
     service: OnceLock<Service>,
-    /// What reads its resources and its prompts, once somebody did.
+    /// What reads its resources and its prompts, once that was asked for.
     readers: Readers,
-    /// The resources whose changes somebody wants to hear of.
+    /// The resources that have subscribers.
     pub(super) watched: watch::Sender<Watched>,
 }
 
@@ -164,7 +164,7 @@ impl Server {
         self.surroundings.pins.as_ref().filter(|_| !self.is_in_process())
     }
 
-    /// What does with its pieces what somebody wants.
+    /// What does with its pieces what clients want.
     pub(super) fn readers(&self) -> &Readers {
         &self.readers
     }
@@ -218,7 +218,7 @@ impl Server {
         u64::try_from(self.began.elapsed().as_millis()).unwrap_or(u64::MAX)
     }
 
-    /// Whether Helve acts in somebody's account there, as far as is known.
+    /// Whether Helve acts in a person's account there, as far as is known.
     pub(super) fn account(&self) -> Account {
         match self.has_login.load(Ordering::Relaxed) {
             true => Account::LoggedIn,
@@ -226,7 +226,7 @@ impl Server {
         }
     }
 
-    /// Finds out whether somebody has logged in there. A login that cannot be read counts as one.
+    /// Finds out whether a person has logged in there. A login that cannot be read counts as one.
     pub(super) async fn learn_account(&self) {
         let has_login = match shared_login(&self.config, &self.surroundings).await {
             Ok(Some(login)) => {

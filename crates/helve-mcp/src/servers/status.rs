@@ -13,7 +13,7 @@ pub enum ServerState {
     Pending,
     /// It is connected and answers.
     Connected,
-    /// It wants somebody to log in.
+    /// It asks for a login.
     NeedsAuth,
     /// It could not be reached, or was lost. It is tried again.
     Failed,

@@ -1,4 +1,4 @@
-//! Which changes at a server somebody wants to hear of, and how it is asked to tell them: in the session era
+//! Which changes at a server have subscribers, and how it is asked to tell them: in the session era
 //! resource by resource, in the stateless era by one request that stays open (`listening.rs`).
 
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ struct Forgotten {
     asked: Asked,
 }
 
-/// That somebody wants to hear when a resource changes. It counts as long as this lives, whatever becomes of
+/// A subscription to the changes of a resource. It counts as long as this lives, whatever becomes of
 /// the request that it was made by.
 pub(crate) struct Watching {
     servers: Servers,
@@ -142,7 +142,7 @@ impl Servers {
 }
 
 impl Server {
-    /// Whether changes are wanted over somebody's connection.
+    /// Whether changes are wanted over a caller's connection.
     pub(super) fn is_watched(&self, owner: &ConnectionOwner) -> bool {
         owner.principal.is_some() && over(owner, &self.watched.borrow()).next().is_some()
     }
@@ -240,7 +240,7 @@ impl Server {
         (connection.greeting().era == Era::Session).then_some(Forgotten { connection, asked })
     }
 
-    /// Tells the server that a resource is no longer watched, unless somebody watches it again by now.
+    /// Tells the server that a resource is no longer watched, unless it has a watcher again by now.
     async fn tell_no_more(
         &self,
         owner: &ConnectionOwner,

@@ -13,7 +13,7 @@ use tokio::net::TcpStream;
 
 use crate::repoll::Repoll;
 
-/// When a silent connection is asked whether somebody is there, how often, and when that is given up: a
+/// When a silent connection is asked whether the peer is there, how often, and when that is given up: a
 /// stream of news can be silent for hours, and a machine that is gone says nothing.
 const SILENT_MAX: Duration = Duration::from_secs(15);
 const ASKED_MAX: u32 = 3;
@@ -75,7 +75,7 @@ impl PlainConnection {
         self.rest();
     }
 
-    /// Wakes nobody until somebody waits for it again.
+    /// Wakes no task until one waits for it again.
     pub(super) fn rest(&self) {
         self.repoll.rest();
     }

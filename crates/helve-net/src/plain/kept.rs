@@ -123,7 +123,7 @@ async fn sweep(kept: Weak<Kept>, token: Arc<()>) {
         kept.clear_out();
         let state = kept.lock();
         if state.hosts.is_empty() {
-            // Before anybody else has the lock, who would take it that somebody sweeps.
+            // Before another thread has the lock, and would believe that a sweep goes on.
             drop(token);
             return;
         }

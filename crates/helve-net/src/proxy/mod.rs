@@ -139,7 +139,7 @@ impl Proxy {
         }
     }
 
-    /// Serves one connection that somebody else accepted, of whatever kind, to its end.
+    /// Serves one connection that another accepted, of whatever kind, to its end.
     pub async fn serve_stream<S>(&self, stream: S)
     where
         S: AsyncRead + AsyncWrite + Unpin + Send + 'static,

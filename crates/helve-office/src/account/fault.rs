@@ -1,4 +1,4 @@
-//! What can go wrong between us and somebody's server.
+//! What can go wrong between us and a server.
 
 use helve::{ErrorCode, ToolError};
 

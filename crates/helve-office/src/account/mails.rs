@@ -94,11 +94,11 @@ impl FolderRole {
 /// What is marked on a message.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Flags {
-    /// Somebody read it.
+    /// It was read.
     pub seen: bool,
-    /// Somebody replied to it.
+    /// It was replied to.
     pub answered: bool,
-    /// Somebody wants to come back to it.
+    /// It is marked, to come back to it.
     pub flagged: bool,
     /// It is a draft.
     pub draft: bool,

@@ -40,7 +40,7 @@ pub trait ObjectStore: Send + Sync + 'static {
     /// Where a new object of a collection goes.
     fn new_href(&self, collection: &str, uid: &str) -> String;
 
-    /// When somebody is busy, as the server tells us. None: it does not say, and they may be busy.
+    /// When a person is busy, as the server tells us. None: it does not say, and they may be busy.
     fn free_busy<'a>(
         &'a self,
         who: &'a Address,
@@ -124,8 +124,8 @@ pub enum Expected<'a> {
 /// Why an object was not written.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum PutFault {
-    /// Something else is there than the writer thinks: somebody was faster.
-    #[error("somebody else changed it meanwhile")]
+    /// Something else is there than the writer thinks: another was faster.
+    #[error("it was changed meanwhile")]
     Conflict,
     /// The server or the connection failed.
     #[error(transparent)]

@@ -1,4 +1,4 @@
-//! When somebody works.
+//! When a person works.
 
 use jiff::civil::{Date, Time, Weekday};
 

@@ -1,6 +1,6 @@
 //! Who is free when. The answer has three values, and *unknown* is never *free*.
 //!
-//! A [`Person`] is what could be seen of somebody: their calendars, each [seen](Sight::Seen) or not. From these comes a
+//! A [`Person`] is what could be seen of a person: their calendars, each [seen](Sight::Seen) or not. From these comes a
 //! [`Timeline`] that covers a range without a gap and says [`State`] for every part of it. A calendar that could not be
 //! read, an event whose times cannot be known, or a person without any calendar make time unknown.
 //!

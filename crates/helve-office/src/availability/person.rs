@@ -36,7 +36,7 @@ pub struct Calendar {
     pub sight: Sight,
 }
 
-/// Somebody whose time is asked about.
+/// A person whose time is asked about.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Person {
     /// Their name or address, as the caller gave it.
@@ -46,7 +46,7 @@ pub struct Person {
 }
 
 impl Person {
-    /// Somebody of whom nothing is known: their time is unknown, and not free.
+    /// A person of whom nothing is known: their time is unknown, and not free.
     pub fn unseen(who: impl Into<String>) -> Self {
         Self { who: who.into(), calendars: Vec::new() }
     }

@@ -18,7 +18,7 @@ pub struct Slot {
 pub struct Slots {
     /// Everybody is known to be free.
     pub free: Vec<Slot>,
-    /// Nobody is busy as far as is known, but somebody may be.
+    /// All are free as far as is known, but one may be busy.
     pub uncertain: Vec<Slot>,
     /// There are more than were asked for.
     pub more: bool,

@@ -28,7 +28,7 @@ impl Interval {
     }
 }
 
-/// What is known of somebody at a time. Ordered by what counts where two are true at once: a calendar that says
+/// What is known of a person at a time. Ordered by what counts where two are true at once: a calendar that says
 /// *busy* is right whatever the others hide, but one that says *tentative* may hide a *busy* in another.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum State {

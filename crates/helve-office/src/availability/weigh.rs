@@ -6,7 +6,7 @@ use crate::recurrence::{Occurrence, Status};
 use crate::text::Address;
 use crate::zones::Zone;
 
-/// What an occurrence does to somebody's time.
+/// What an occurrence does to a person's time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Weight {
     /// It leaves them free.
@@ -59,7 +59,7 @@ fn answer(component: &Component, addresses: &[Address]) -> Option<String> {
     Some(attendee.param("PARTSTAT").map_or("NEEDS-ACTION".to_owned(), |answer| answer.to_ascii_uppercase()))
 }
 
-/// What a `VFREEBUSY` says of somebody: its busy times. The caller knows for which range it was asked.
+/// What a `VFREEBUSY` says of a person: their busy times. The caller knows for which range it was asked.
 pub fn freebusy(component: &Component) -> Result<Vec<Part>, ValueError> {
     let mut parts = Vec::new();
     for property in component.all("FREEBUSY") {

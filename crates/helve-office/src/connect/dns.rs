@@ -140,7 +140,7 @@ async fn exchange(server: SocketAddr, name: &str, kind: TYPE) -> Result<Vec<u8>,
             Judged::Answer => return Ok(buffer[..read].to_vec()),
             Judged::Cut => break,
             Judged::Failed => return Err(Fault::Unreachable(format!("the name server {server} fails"))),
-            // Somebody else's, or a guess: the real one may still come.
+            // Another host's, or a guess: the real one may still come.
             Judged::NotOurs => {}
         }
     }

@@ -28,13 +28,13 @@ pub type Tell<'a> = dyn Fn(&str) + Send + Sync + 'a;
 pub enum Synced {
     /// All that the server has is in the index.
     Done,
-    /// Somebody else is at it.
+    /// Another process is at it.
     Elsewhere,
     /// It failed; what was synced before is still there.
     Failed(String),
 }
 
-/// Syncs one account to the end, unless somebody else does, in this process or another.
+/// Syncs one account to the end, unless another task does, in this process or another.
 pub async fn sync_account(
     office: &Office,
     account: &Account,

@@ -18,7 +18,7 @@ use crate::zones::Zone;
 /// Most that is read of an answer about one person.
 const ANSWER_BYTES_MAX: usize = 4 << 20;
 
-/// Asks the server when somebody is busy. `None`: it does not know them, or does not say.
+/// Asks the server when a person is busy. `None`: it does not know them, or does not say.
 pub(super) async fn ask(
     dav: &Dav,
     outbox: &Href,

@@ -236,7 +236,7 @@ fn refused(dav: &Dav, response: &Response) -> PutFault {
 /// The header by which a server checks that a version is still there.
 ///
 /// `If-Match` never fits a weak ETag (RFC 9110 13.1.1). Then the object is looked at first; between that look and
-/// the write somebody could be faster, and for such a server nothing better can be done.
+/// the write another writer could be faster, and for such a server nothing better can be done.
 async fn condition(
     dav: &Dav,
     href: &Href,

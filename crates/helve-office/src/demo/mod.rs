@@ -64,7 +64,7 @@ pub async fn remove(account: &Account) -> Result<DemoCount, Fault> {
     let (mails, objects) = stores(account)?;
     let folders = mails.folders().await?;
     for mail in MAILS {
-        // Somebody may have moved it meanwhile.
+        // The user may have moved it meanwhile.
         let id = message_id(mail.id);
         for folder in &folders {
             for key in mails.find(&folder.path, &id).await? {
@@ -151,7 +151,7 @@ async fn delete(objects: &dyn ObjectStore, kind: Kind, id: &str) -> Result<usize
     };
     match objects.delete(&href, &found.version).await {
         Ok(()) => Ok(1),
-        Err(PutFault::Conflict) => Err(Fault::Refused("somebody changes it right now; try again".to_owned())),
+        Err(PutFault::Conflict) => Err(Fault::Refused("it is being changed right now; try again".to_owned())),
         Err(PutFault::Fault(fault)) => Err(fault),
     }
 }

@@ -172,8 +172,8 @@ impl Session {
         }
     }
 
-    /// Leaves the folder that is open, if one is. What a connection that was kept is tried with: where somebody
-    /// deleted that folder, Dovecot refuses whatever is asked next.
+    /// Leaves the folder that is open, if one is. What a connection that was kept is tried with: where that
+    /// folder was deleted, Dovecot refuses whatever is asked next.
     pub(super) async fn leave(&mut self) -> Result<(), Fault> {
         let command = match self.inside.take() {
             Some(_) if self.can("UNSELECT") => "UNSELECT",

@@ -37,7 +37,7 @@ pub enum ReadError {
     NoMail,
 }
 
-/// Somebody in a header, as it was written. Only [`mailbox`](Self::mailbox) gives an address that mail may go to.
+/// A person in a header, as it was written. Only [`mailbox`](Self::mailbox) gives an address that mail may go to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Correspondent {
     /// The name, on one line and without what acts on its reader.

@@ -52,7 +52,7 @@ impl Start {
         }
     }
 
-    /// The zone in which it is told to somebody who asks from one.
+    /// The zone in which it is told to a person who asks from one.
     pub(super) fn zone<'a>(&'a self, asker: &'a Zone) -> &'a Zone {
         match self {
             Self::Day(_) => asker,

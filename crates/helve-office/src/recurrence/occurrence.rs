@@ -7,7 +7,7 @@ use super::event::Status;
 use super::id::RecurrenceId;
 use crate::zones::{Moment, Zone};
 
-/// What is asked: everything that happens between two instants, for somebody in a zone.
+/// What is asked: everything that happens between two instants, for a person in a zone.
 #[derive(Debug, Clone)]
 pub struct Range {
     /// The first instant of the range.

@@ -63,7 +63,7 @@ pub struct Series {
     pub(super) overrides: Vec<Override>,
 }
 
-/// The event itself; missing where somebody was invited to single occurrences.
+/// The event itself; missing where a person was invited to single occurrences.
 #[derive(Debug, Clone)]
 pub(super) struct Main {
     pub(super) event: Event,

@@ -26,7 +26,7 @@ impl Series {
         (first, occurrences.iter().map(|one| one.when.instants(&Zone::UTC).1).max())
     }
 
-    /// When the event itself is, or one occurrence of it, for somebody in a zone; and which of its document's events
+    /// When the event itself is, or one occurrence of it, for a person in a zone; and which of its document's events
     /// has the rest of it. Whether a rule has that occurrence is not asked.
     pub fn when(&self, id: Option<RecurrenceId>, asker: &Zone) -> Option<(When, usize)> {
         let event = self.main.as_ref().map(|main| &main.event);

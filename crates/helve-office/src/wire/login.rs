@@ -26,7 +26,7 @@ pub enum Login {
         /// The password, kept in memory only.
         password: SecretString,
     },
-    /// A password that is looked up whenever somebody logs in.
+    /// A password that is looked up at each login.
     Kept {
         /// Often the address.
         user: String,

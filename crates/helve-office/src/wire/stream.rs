@@ -179,7 +179,7 @@ pub(crate) enum Opened {
     Plain(Plain),
 }
 
-/// A connection without TLS, of which no byte outlives the step to TLS: what somebody slipped in before it could
+/// A connection without TLS, of which no byte outlives the step to TLS: what an attacker slipped in before it could
 /// pass for the server's own words after it.
 pub(crate) struct Plain(Wire);
 
@@ -194,7 +194,7 @@ impl Plain {
         let Wire { transport, server, timeouts, read, .. } = self.0;
         if !read.is_empty() {
             return Err(Fault::Refused(format!(
-                "{server} sent more than its agreement to TLS: somebody may be tampering with the connection"
+                "{server} sent more than its agreement to TLS: the connection may have been tampered with"
             )));
         }
         let tls = match transport {

@@ -91,7 +91,7 @@ pub enum Clock {
 }
 
 impl Clock {
-    /// The zone, for somebody who asks from one.
+    /// The zone, for a person who asks from one.
     pub fn zone<'a>(&'a self, asker: &'a Zone) -> &'a Zone {
         match self {
             Self::Floating => asker,

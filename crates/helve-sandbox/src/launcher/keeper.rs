@@ -192,7 +192,7 @@ fn prepare(slot: u32, cgroup: Option<&Cgroup>) -> io::Result<Prepared> {
     Err(failure)
 }
 
-/// Says who the box's user is outside: ourselves, or for root somebody without any rights.
+/// Says who the box's user is outside: ourselves, or for root a user without any rights.
 fn map_users(pid: Pid, slot: u32) -> io::Result<()> {
     let (user, group) = (getuid().as_raw(), getgid().as_raw());
     let outside = |own: u32| if is_host_root() { USERS_FROM + slot } else { own };

@@ -101,7 +101,7 @@ const TREE: OpenTreeFlags =
 /// what belongs to us on disk belongs to the user of that namespace in the box.
 ///
 /// The path has no links. One that has some by now is refused: a program that runs beside this one could
-/// have put a link in the place of a folder since somebody looked where it leads.
+/// have put a link in the place of a folder since its target was checked.
 pub(super) fn open_tree(path: &Path, read_only: bool, owners: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
     let place = openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_SYMLINKS)?;

@@ -52,7 +52,7 @@ impl<'h> Supervisor<'h> {
         let (report, reporter) = rustix::pipe::pipe_with(rustix::pipe::PipeFlags::CLOEXEC)?;
         let program = match sys::fork()? {
             Fork::Child => {
-                // Should somebody kill the supervisor, the program at least goes with it.
+                // If the supervisor is killed, the program at least goes with it.
                 let _ = set_parent_process_death_signal(Some(Signal::KILL));
                 worker(streams, reporter);
                 sys::exit(127);

@@ -1,8 +1,8 @@
 //! Everything below this process: found by asking who its parent is, where no process 1 of a box ends
 //! it all with its own end.
 //!
-//! This process is the reaper of all of them. Whatever has lost its parent becomes our child, so that
-//! somebody is left exactly as long as we have a child.
+//! This process is the reaper of all of them. Whatever has lost its parent becomes our child, so
+//! some are left exactly as long as we have a child.
 
 use std::collections::HashSet;
 use std::fs;
@@ -69,7 +69,7 @@ struct Descendant {
 }
 
 impl Descendant {
-    /// An id can belong to somebody else by now. What the handle names does not change any more, so
+    /// An id can belong to another process by now. What the handle names does not change any more, so
     /// we ask for the parent once it is open.
     fn signal(&self, signal: Signal) {
         let Some(handle) = Pid::from_raw(self.pid).and_then(|pid| pidfd_open(pid, PidfdFlags::empty()).ok())

@@ -113,11 +113,11 @@ struct WaitingCall {
     approval_id: ApprovalId,
     /// The full name of the tool.
     tool: Arc<str>,
-    /// Why somebody is asked.
+    /// Why a person is asked.
     reasons: Vec<String>,
     /// Where the call's owner sees how it stands.
     look_at: String,
-    /// The page on which somebody decides. It asks for a sign-in: a caller decides nothing.
+    /// The page on which people decide. It asks for a sign-in: a caller decides nothing.
     decide_at: String,
 }
 

@@ -161,7 +161,7 @@ pub(super) async fn revoke_rule(
     revoked.map(Json).ok_or_else(Problem::not_found)
 }
 
-/// Whether somebody may allow the like for a session: not by a link, which is good for one question.
+/// Whether a person may allow the like for a session: not by a link, which is good for one question.
 pub(crate) fn may_remember(deciding: &Deciding, decision: &Decision) -> Result<(), Problem> {
     match decision {
         Decision::Approve { remember: Some(_), .. } if deciding.only.is_some() => {
@@ -171,7 +171,7 @@ pub(crate) fn may_remember(deciding: &Deciding, decision: &Decision) -> Result<(
     }
 }
 
-/// Whether the policy lets somebody decide.
+/// Whether the policy lets a person decide.
 pub(crate) fn may_approve(deciding: &Arc<Deciding>, runtime: &Runtime) -> Result<(), Problem> {
     match Visitor::Decider(Arc::clone(deciding)).may(Action::Approve, runtime) {
         true => Ok(()),

@@ -24,14 +24,14 @@ const QUERY_BYTES_MAX: usize = 8_192;
 /// The caller that the guard let in.
 pub(super) struct Guest(pub(super) Visitor);
 
-/// Somebody who calls. Who decides is refused.
+/// A caller. A person who decides is refused.
 pub(super) struct Calling(pub(super) Arc<Caller>);
 
 /// The span of the caller, where their trace goes on here. One that cannot be read begins a new
 /// trace, as the standard says.
 pub(super) struct Traced(pub(super) Option<SpanContext>);
 
-/// Somebody who decides. Who calls is refused, whatever it asks for.
+/// A person who decides. Who calls is refused, whatever it asks for.
 pub(super) struct Decides(pub(super) Arc<Deciding>);
 
 impl FromRequestParts<Arc<ServerState>> for Guest {

@@ -30,7 +30,7 @@ pub(super) struct SignIn {
     code: String,
 }
 
-/// Who somebody is here.
+/// Who the request comes from.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Me {
     /// The name of the principal.
@@ -111,7 +111,7 @@ pub(crate) async fn signed_in(
     Ok(server.guard.logins.add(deciding, key, until))
 }
 
-/// Whether a question still waits. Its link leads nowhere once somebody has decided it, or nobody wants
+/// Whether a question still waits. Its link leads nowhere once a person has decided it, or nobody wants
 /// to know any more.
 async fn is_open(server: &ServerState, id: ApprovalId) -> Result<(), Problem> {
     match server.api()?.runtime.approvals().get(id).await? {
@@ -162,7 +162,7 @@ pub(super) struct SessionView {
     since: Timestamp,
     /// When it last changed.
     changed_at: Timestamp,
-    /// When somebody ended it.
+    /// When it was ended.
     ended_at: Option<Timestamp>,
 }
 

@@ -166,7 +166,7 @@ fn lacks(runtime: &Runtime, visitor: &Visitor, found: &Registered) -> Vec<String
     }
 }
 
-/// Whether somebody may know of a tool: callers of what they may call, deciders of everything.
+/// Whether a client may know of a tool: callers of what they may call, deciders of everything.
 fn may_see(runtime: &Runtime, visitor: &Visitor, found: &Registered) -> bool {
     match visitor {
         Visitor::Caller(caller) => runtime.may_see(caller, &found.tool),

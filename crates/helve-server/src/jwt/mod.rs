@@ -1,4 +1,4 @@
-//! Callers whom somebody else vouches for: JSON Web Tokens of one issuer.
+//! Callers whom an issuer vouches for: JSON Web Tokens of one issuer.
 //!
 //! Signatures are verified with ring, which TLS runs on here anyway. The one well-kept crate for
 //! this needs either aws-lc, which costs minutes of build, or an RSA implementation with an open
@@ -159,7 +159,7 @@ pub(crate) enum Worth {
     Nothing,
     /// It is good, and has no scope that counts here.
     NoScope,
-    /// It stands for somebody.
+    /// It stands for a principal.
     Good(Vouched),
 }
 

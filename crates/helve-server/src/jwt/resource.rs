@@ -23,7 +23,7 @@ pub(super) struct Resource {
     first_scopes: Vec<String>,
 }
 
-/// Why somebody is not let in, as the challenge says it.
+/// Why a request is not let in, as the challenge says it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Lacking<'a> {
     /// Nothing was shown.

@@ -65,13 +65,13 @@ pub(super) async fn edit(desk: Desk, form: Form) -> Result<Response<Body>, Faile
     }
 }
 
-/// JSON that somebody has typed.
+/// JSON that a person has typed.
 fn read(runtime: &Runtime, text: &str) -> Result<Value, String> {
     let limits: JsonLimits = runtime.settings().arguments;
     parse(text.as_bytes(), limits).map_err(|error| format!("this is no JSON that can run: {}", chain(&error)))
 }
 
-/// Somebody about to decide a question.
+/// A person about to decide a question.
 pub(super) struct Desk {
     server: Arc<ServerState>,
     deciding: Arc<Deciding>,

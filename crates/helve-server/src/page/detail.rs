@@ -29,7 +29,7 @@ const EARLIER_MAX: usize = 10;
 /// Most arguments that can be held fast one by one.
 const FIELDS_MAX: usize = 32;
 
-/// How far somebody is with deciding.
+/// How far a person is with deciding.
 pub(super) enum Stage {
     /// They read the question.
     Look,
@@ -283,7 +283,7 @@ impl Shown<'_> {
         html.raw("</ol></section>");
     }
 
-    /// What somebody said, and with which arguments it may run.
+    /// What a person said, and with which arguments it may run.
     fn decided(&self, html: &mut Html) {
         let approval = &self.approval;
         let (class, words) = match approval.state {

@@ -63,7 +63,7 @@ impl FromRequest<Arc<ServerState>> for Form {
     }
 }
 
-/// Somebody who decides, and may look at what others asked.
+/// A person who decides, and may look at what others asked.
 pub(super) struct Reader(pub(super) Arc<Deciding>);
 
 impl FromRequestParts<Arc<ServerState>> for Reader {

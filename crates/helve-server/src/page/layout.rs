@@ -45,7 +45,7 @@ const KEYS: [(&str, &str); 9] = [
     ("?", "these keys"),
 ];
 
-/// A page for somebody who is signed in.
+/// A page for a person who is signed in.
 pub(super) fn page(room: Room, title: &str, deciding: &Deciding, main: &Html) -> Response<Body> {
     let mut html = Html::default();
     html.raw(HEAD).put("<title>{} · Helve</title>", &[&title]);

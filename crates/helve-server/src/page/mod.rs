@@ -10,7 +10,7 @@
 //! | `/changes` | which questions changed, as server-sent events |
 //! | `/sign-in` | a cookie, from a code or a key |
 //!
-//! Somebody who is signed in finds all of it below the [`Place`](crate::place::Place) of their sign-in, and
+//! A person who is signed in finds all of it below the [`Place`](crate::place::Place) of their sign-in, and
 //! every link leads there. The addresses as they stand above are those that others are given: they lead
 //! to the sign-in, whose script goes on to the place that it remembers.
 //!
@@ -102,7 +102,7 @@ async fn guarded(mut response: Response<Body>) -> Response<Body> {
     response
 }
 
-/// Why somebody who uses the page gets nothing else.
+/// Why a person who uses the page gets nothing else.
 pub(crate) async fn refused(status: StatusCode, message: &str, path: &str) -> Response<Body> {
     let response = match status {
         StatusCode::UNAUTHORIZED => sign_in::lead(path),

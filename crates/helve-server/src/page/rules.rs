@@ -29,7 +29,7 @@ pub(super) async fn show(
     let rules = server.api()?.runtime.approvals().rules(RULES_MAX).await?;
     let (hold, ended): (Vec<_>, Vec<_>) = rules.iter().partition(|rule| rule.holds(now));
     let mut html = Html::default();
-    html.raw("<main id=\"main\" class=\"wide\"><h1>Rules</h1><p class=\"muted\">What somebody allowed “always for this session”.</p>");
+    html.raw("<main id=\"main\" class=\"wide\"><h1>Rules</h1><p class=\"muted\">What was allowed “always for this session”.</p>");
     match hold.is_empty() {
         true => html.raw("<p class=\"none\">No rule holds.</p>"),
         false => html.add(&cards(&hold, &deciding, now)),

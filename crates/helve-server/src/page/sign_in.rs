@@ -54,7 +54,7 @@ pub(super) async fn sign_out(
     response
 }
 
-/// Leads somebody to the sign-in, and from there to where they wanted to go.
+/// Leads a person to the sign-in, and from there to where they wanted to go.
 pub(super) fn lead(path: &str) -> Response<Body> {
     match own(path).as_str() {
         "/" => see("/sign-in"),
@@ -62,7 +62,7 @@ pub(super) fn lead(path: &str) -> Response<Body> {
     }
 }
 
-/// A place of ours. Whatever else somebody wrote into a link, it leads to the inbox.
+/// A place of ours. Whatever else is written into a link, it leads to the inbox.
 fn own(next: &str) -> String {
     let is_question = next.strip_prefix("/approvals/").is_some_and(|id| id.parse::<ApprovalId>().is_ok());
     match is_question || matches!(next, "/history" | "/live" | "/rules") {

@@ -98,7 +98,7 @@ pub(crate) fn last(db: &Connection, binding: &str) -> rusqlite::Result<Option<Ap
     db.prepare_cached(LAST)?.query_one([binding], body).optional()
 }
 
-/// How many questions nobody has decided and somebody still can, counted up to `max`.
+/// How many questions are undecided and can still be decided, counted up to `max`.
 pub(crate) fn pending(db: &Connection, now: Timestamp, max: usize) -> rusqlite::Result<usize> {
     const ALL: &str = "SELECT count(*) FROM (SELECT 1 FROM approvals WHERE state = 0 LIMIT ?2) WHERE ?1";
     const ALIVE: &str = "SELECT count(*) FROM \
@@ -311,7 +311,7 @@ pub(crate) fn rules(db: &Connection, tool: Option<&str>, max: usize) -> rusqlite
     let mut rules = Vec::new();
     for rule in found {
         let rule = rule?;
-        // Found by a column, which somebody may have changed.
+        // Found by a column, which an attacker may have changed.
         let is_about = tool.is_none_or(|tool| &*rule.tool == tool);
         if is_about && seal::was_made(db, &rule)? {
             rules.push(rule);
@@ -366,8 +366,8 @@ pub(crate) fn verify(db: &Connection) -> rusqlite::Result<Option<Disagreement>> 
     Ok(None)
 }
 
-/// A question that was asked, never came to an end, and is gone from the table. What was missing when somebody
-/// took the journal as it was, at entry `accepted_at`, is not missed again.
+/// A question that was asked, never came to an end, and is gone from the table. What was missing when a person
+/// accepted the journal, at entry `accepted_at`, is not missed again.
 pub(crate) fn verify_none_is_gone(
     db: &Connection,
     accepted_at: i64,

@@ -52,7 +52,7 @@ pub enum CheckpointError {
     /// It is not one.
     #[error("this is no key: give a line such as `{NAME}+1a2b3c4d+AY…`, as `helve audit key` prints it")]
     Key,
-    /// Somebody else signed it, or it was changed.
+    /// Another key signed it, or it was changed.
     #[error("the signature does not fit: it was changed, or another key signed it")]
     Signature,
     /// There is nothing to sign.
@@ -68,7 +68,7 @@ pub enum CheckpointError {
     )]
     Gone(PathBuf),
     /// Another key stands in its place.
-    #[error("the key in {} is not the one that signed for this journal: somebody replaced it; put it back, or take \
+    #[error("the key in {} is not the one that signed for this journal: it was replaced; put it back, or take \
          the journal with this one: `helve audit accept`", .0.display())]
     Replaced(PathBuf),
     /// The journal cannot be read.

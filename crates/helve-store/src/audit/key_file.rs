@@ -44,7 +44,7 @@ pub(super) fn verify(db: &Connection, journal: &Path) -> rusqlite::Result<Option
     let Ok(bytes) = std::fs::read(&path) else { return Ok(None) };
     let what = match SigningKey::from_bytes(&bytes).map(|found| found.verifying().to_string()) {
         Some(found) if found == key => return Ok(None),
-        Some(_) => "is not the one that signed for this journal: somebody replaced it",
+        Some(_) => "is not the one that signed for this journal: it was replaced",
         None => "is damaged",
     };
     let what = format!("the key in `{}` {what}", path.display());

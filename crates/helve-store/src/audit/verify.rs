@@ -276,7 +276,7 @@ struct Walk<P> {
     anchor: Reading,
     /// The last entry that notes a missing anchor, if nobody has accepted that since.
     unanchored_at: Option<i64>,
-    /// The last entry that notes that somebody took the journal as it was; 0 where there is none.
+    /// The last entry that notes that a person accepted the journal; 0 where there is none.
     accepted_at: i64,
     /// The format of the last entry, which the last migration tells. None: there was no migration yet.
     format: Option<i64>,

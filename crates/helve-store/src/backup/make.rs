@@ -2,7 +2,7 @@
 //!
 //! SQLite's online backup, and not `VACUUM INTO`: it copies pages, so it needs no memory for rows, keeps the file as it
 //! is, damage included, which the check then finds, and can tell how far it is. By itself it would begin anew
-//! whenever somebody writes; a read transaction around all of it holds the moment instead. Writers go on
+//! at each write; a read transaction around all of it holds the moment instead. Writers go on
 //! meanwhile; only the log beside the database cannot shrink until the copy is made.
 
 use std::fs::{self, File, TryLockError};

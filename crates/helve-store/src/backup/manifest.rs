@@ -67,7 +67,7 @@ pub struct FileMark {
 }
 
 impl Manifest {
-    /// The format's number, before anything else is made of what somebody wrote.
+    /// The format's number, before anything else is made of it.
     fn format_of(document: &Value) -> Option<u64> {
         document.get("manifest")?.get("format")?.as_u64()
     }

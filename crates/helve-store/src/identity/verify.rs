@@ -33,7 +33,7 @@ struct Story {
 }
 
 /// Compares keys and chain, which must be sound. Returns the first difference. A key that was missing
-/// when somebody took the journal as it was, at entry `accepted_at`, is not missed again.
+/// when a person accepted the journal, at entry `accepted_at`, is not missed again.
 pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     let mut stories = stories(db)?;
     let mut told = Register::of(db, table::TABLE)?;

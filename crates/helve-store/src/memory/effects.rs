@@ -72,7 +72,7 @@ pub(crate) fn apply(
     limits: &MemoryLimits,
     now: Timestamp,
 ) -> Result<Applying, ValueError> {
-    // The chain says it, not the table: a row that somebody removed would let it be done twice.
+    // The chain says it, not the table: a row that was removed would let it be done twice.
     if last_told(db, effect.call_id, effect.index)?.is_some_and(|told| told.is_applied) {
         return Ok(Applying::Before);
     }
@@ -106,7 +106,7 @@ pub(crate) fn undo(db: &Connection, effect: EffectId, now: Timestamp) -> Result<
     let row = EffectRow::find(db, effect)?.ok_or(MemoryError::NothingToUndo)?;
     let told = last_told(db, effect.call_id, effect.index)?;
     if !told.is_some_and(|told| told.is_applied && told.seal == Some(row.seal())) {
-        let what = "what this would restore is not what was there: somebody changed it; nothing was restored, run \
+        let what = "what this would restore is not what was there: it was changed outside of Helve; nothing was restored, run \
                     `helve audit verify`";
         return Err(MemoryError::from(JournalError::new(what)).into());
     }

@@ -48,7 +48,7 @@ impl ValueError {
 
     fn forged(place: &MemoryPlace) -> Self {
         let what = format!(
-            "what is remembered as `{}` is not what was written: somebody changed it; set it anew or delete it, and \
+            "what is remembered as `{}` is not what was written: it was changed outside of Helve; set it anew or delete it, and \
              run `helve audit verify`",
             place.key
         );

@@ -117,7 +117,7 @@ pub(crate) fn change(
 ) -> Result<Put<Changed>, ValueError> {
     let before = match find(db, place) {
         // A caller that says what is to be there, or that nothing is, need not know what was. So a person can put right
-        // a value that somebody changed.
+        // a value that was changed outside of Helve.
         Err(ValueError::Memory(_)) if is_whatever_was(change) => None,
         found => found?.filter(|value| value.is_alive(now)),
     };
@@ -409,7 +409,7 @@ pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
 }
 
 /// Compares values and chain, which must be sound, both ways. Returns the first difference. What was missing when
-/// somebody took the journal as it was, at entry `accepted_at`, is not missed again.
+/// a person accepted the journal, at entry `accepted_at`, is not missed again.
 pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     let mut told = Register::of(db, TABLE)?;
     let mut select = db.prepare(&format!("{PLACED} ORDER BY id"))?;

@@ -17,8 +17,8 @@ const COPIES_MAX: usize = 100;
 
 /// Makes the copy, and returns where it stands. `db` holds the lock by which nobody else writes.
 ///
-/// A copy that stands there already is replaced where its chain ends in the same place: somebody tried before and
-/// failed, or put it back. Any other keeps its name, and the new one takes the next.
+/// A copy that stands there already is replaced where its chain ends in the same place: an earlier try
+/// failed, or it was put back. Any other keeps its name, and the new one takes the next.
 pub(super) fn make(
     db: &Connection,
     path: &Path,

@@ -156,7 +156,7 @@ fn refuse_disguised(db: &Connection, path: &Path, from: i64) -> Result<(), Store
     match db.query_one(later, [], |row| row.get::<_, i64>(0)).optional().map_err(sqlite)? {
         None => Ok(()),
         Some(seq) => Err(StoreError::DamagedEntry(format!(
-            "`{}` says that it has format {from}, and entry {seq} is of a later one: somebody changed the number",
+            "`{}` says that it has format {from}, and entry {seq} is of a later one: the number was changed",
             path.display()
         ))),
     }

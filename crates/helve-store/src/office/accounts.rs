@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{OfficeDb, OfficeError};
 
-/// An account that somebody connected.
+/// An account that a person connected.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct AccountRow {
     /// A short name, such as `work`.

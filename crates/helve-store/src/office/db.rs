@@ -23,7 +23,7 @@ pub struct OfficeDb(Arc<Inner>);
 
 struct Inner {
     path: PathBuf,
-    /// None until somebody reads or writes.
+    /// None until the first read or write.
     writer: Mutex<Option<Connection>>,
     /// Set once the tables are made: readers then wait for no writer.
     made: OnceLock<()>,

@@ -88,7 +88,7 @@ pub struct MailHits {
     pub next: Option<i64>,
 }
 
-/// Somebody who stands in mails.
+/// A person in mails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonSeen {
     /// The account in whose mails they stand.

@@ -9,7 +9,7 @@ use super::{OfficeDb, OfficeError, mail_threads, mail_words};
 /// How many bits of [`MailRow::seq`] count mails of the same second.
 pub(super) const SLOT_BITS: u32 = 20;
 
-/// Somebody who stands in a mail.
+/// A person in a mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct MailPerson {
     /// `from`, `to`, `cc` or `bcc`.
@@ -23,11 +23,11 @@ pub struct MailPerson {
 /// What is marked on a mail.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct MailFlags {
-    /// Somebody read it.
+    /// It was read.
     pub seen: bool,
-    /// Somebody replied to it.
+    /// It was replied to.
     pub answered: bool,
-    /// Somebody wants to come back to it.
+    /// It is marked, to come back to it.
     pub flagged: bool,
     /// It is a draft.
     pub draft: bool,

@@ -42,7 +42,7 @@ pub struct NewObject {
     pub people: Vec<NewPerson>,
 }
 
-/// Somebody in an object.
+/// A person in an event, a task or a contact.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NewPerson {
     /// One of `contact`, `organizer`, `attendee`.
@@ -255,7 +255,7 @@ impl OfficeDb {
         self.read(move |db| find(db, &query)).await
     }
 
-    /// Events that somebody is in and that are not over at `from`.
+    /// Events that a person is in and that are not over at `from`.
     pub async fn events_with(
         &self,
         collections: Vec<i64>,

@@ -140,7 +140,7 @@ impl OfficeDb {
         .await
     }
 
-    /// Takes the one right to hand a mail over. False where somebody else has it, or had.
+    /// Takes the one right to hand a mail over. False where another process has it, or had.
     pub async fn begin_sending(&self, id: i64, now: Timestamp) -> Result<bool, OfficeError> {
         self.write(move |db| {
             let taken = db.execute(

@@ -5,7 +5,7 @@ use rusqlite::{Connection, Row, params};
 use super::search::Search;
 use super::{OfficeDb, OfficeError};
 
-/// Somebody, with where we know them from.
+/// A person, with where we know them from.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PersonRow {
     /// Their name; empty where it is not known.

@@ -1,6 +1,6 @@
 //! The entry that tells of a pruning, and its signature.
 //!
-//! A chain is not keyed: somebody who can write the file can cut off its beginning and append an entry that says
+//! A chain is not keyed: an attacker who can write the file can cut off its beginning and append an entry that says
 //! so. So a cut is signed with the journal's key, and `verify` takes no other. A checkpoint's signature does not do: it
 //! says how far the chain had come, and not that anything before may go.
 

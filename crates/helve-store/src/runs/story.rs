@@ -105,7 +105,7 @@ pub(crate) fn difference(db: &Connection, run: CallId) -> rusqlite::Result<Optio
         },
         Some(story) if i64::from(story.cancel_requested) != cancel_requested => {
             match story.cancel_requested {
-                true => Some("somebody asked for it to stop"),
+                true => Some("a stop was requested for it"),
                 false => Some("nobody asked for it to stop"),
             }
         }
@@ -113,7 +113,7 @@ pub(crate) fn difference(db: &Connection, run: CallId) -> rusqlite::Result<Optio
     })
 }
 
-/// Whether the chain tells that somebody asked for a run to stop.
+/// Whether the chain tells that a run's stop was requested.
 pub(crate) fn was_asked_to_stop(db: &Connection, run: CallId) -> rusqlite::Result<bool> {
     Ok(told(db, run)?.is_some_and(|story| story.cancel_requested))
 }

@@ -23,7 +23,7 @@ CREATE TABLE IF NOT EXISTS runs (
 CREATE INDEX IF NOT EXISTS runs_to_cancel ON runs (owner) WHERE cancel_requested = 1;
 ";
 
-/// Whether somebody is at a run.
+/// Whether a process is at a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum State {
@@ -257,7 +257,7 @@ pub(crate) fn all(db: &Connection) -> rusqlite::Result<Vec<(CallId, String, i64)
 }
 
 /// Compares runs and chain, which must be sound, both ways. Returns the first difference. What was
-/// missing when somebody took the journal as it was, at entry `accepted_at`, is not missed again.
+/// missing when a person accepted the journal, at entry `accepted_at`, is not missed again.
 pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     let mut select = db.prepare("SELECT run_id FROM runs")?;
     let mut story = db.prepare(STORY_OF_RUN)?;

@@ -81,7 +81,7 @@ fn reopened(db: &Connection) -> rusqlite::Result<Option<Disagreement>> {
     Ok(None)
 }
 
-/// A session that is not as the journal tells: somebody allowed it more, say.
+/// A session that is not as the journal tells: it was allowed more, say.
 fn unvouched(db: &Connection, accepted_at: i64) -> rusqlite::Result<Option<Disagreement>> {
     let now = Timestamp::now();
     let sessions = table::list(db, None, usize::MAX)?;

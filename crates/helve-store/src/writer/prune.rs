@@ -142,7 +142,7 @@ impl Group<'_> {
             }
         }
         if !doubtful.is_empty() {
-            // These may be gone: they ran out, or somebody took the journal without them.
+            // These may be gone: they ran out, or a person accepted the journal without them.
             let (values, sessions) = (values::row_names(self.tx)?, sessions::row_names(self.tx)?);
             let there: HashSet<String> =
                 values.into_iter().chain(sessions).chain(identity::row_names(self.tx)?).collect();

@@ -208,7 +208,7 @@ async fn limits_hold(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     assert!(full(&try_write("d", 2).await), "there are too many values");
     change(ledger, &place("b"), delete()).await;
     try_write("d", 20).await.expect("there is room again");
-    // Somebody else has their own limits.
+    // Another caller has its own limits.
     let other = MemoryPlace::of(&Caller::principal("bob"), MemoryScope::ShortTerm, "a");
     change(ledger, &other, write(json!("x".repeat(18)))).await;
 }

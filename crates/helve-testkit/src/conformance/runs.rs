@@ -101,7 +101,7 @@ async fn who_calls_again_under_the_key_of_a_run_in_doubt_is_told_so(ledger: &dyn
     commit(ledger, waiting(WaitingFor::UnknownOutcome)).await;
     let begun = within(again()).await.expect("the ledger works");
     assert!(matches!(begun, Begun::Unknown { call_id } if call_id == run.id()), "{begun:?}");
-    // Once somebody has said what became of it, the key has its answer.
+    // Once a person has said what became of it, the key has its answer.
     assert_eq!(adopt(ledger, &run).await, Adoption::Adopted);
     within(ledger.finish(run.done(json!(7)), key.clone(), done_status(json!(7)))).await.expect("kept");
     let begun = within(again()).await.expect("the ledger works");
@@ -146,7 +146,7 @@ async fn a_request_to_stop_reaches_whoever_is_at_the_run(ledger: &dyn Ledger) {
     let told = |entry: &&Entry| matches!(entry, Entry::Step(step) if step.kind == StepKind::CancelRequested);
     assert_eq!(history(ledger, &run).await.iter().filter(told).count(), 1);
 
-    // A run that waits is nobody's to stop, until somebody takes it up.
+    // A run that waits is nobody's to stop, until a process resumes it.
     let waiting = StepKind::Waiting { reason: WaitingFor::Decision, approval_id: None };
     commit(ledger, Entry::Step(run.step(waiting))).await;
     assert_eq!(cancel_requests(ledger).await, []);

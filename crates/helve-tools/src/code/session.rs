@@ -137,7 +137,7 @@ fn digest(text: &Value) -> String {
     Sha256::digest(text.to_string()).iter().take(16).map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Nobody else has it until the file is dropped. `None` where somebody has.
+/// No other call has it until the file is dropped. `None` where one has.
 fn lock(folder: &Path, id: &str) -> io::Result<Option<File>> {
     let path = folder.join(format!("{id}.lock"));
     let lock = File::options().create(true).truncate(false).write(true).open(&path)?;

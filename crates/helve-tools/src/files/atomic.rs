@@ -46,7 +46,7 @@ impl<'s> Locked<'s> {
                     std::thread::sleep(PAUSE)
                 }
                 Err(Errno::WOULDBLOCK) => {
-                    let message = format!("somebody else keeps writing in the folder of `{}`", spot.shown);
+                    let message = format!("another program keeps writing in the folder of `{}`", spot.shown);
                     return Err(ToolError::new(ErrorCode::Lock, message));
                 }
                 // Some network file systems have no locks; then renaming alone must do.
@@ -102,13 +102,13 @@ impl<'s> Locked<'s> {
         if let Some(like) = like {
             // Only root can give a file away; for others it is theirs already.
             let _ = fchown(&file, Some(Uid::from_raw(like.st_uid)), Some(Gid::from_raw(like.st_gid)));
-            // Without the bits that make a program run as somebody else: its content is another one now.
+            // Without the bits that make a program run as another user: its content is another one now.
             fchmod(&file, Mode::from_raw_mode(like.st_mode & 0o777)).map_err(|e| refuse(e.into()))?;
         }
         file.write_all(content).and_then(|()| file.sync_all()).map_err(refuse)
     }
 
-    /// Gives the temporary file its name, unless somebody else has taken that meanwhile.
+    /// Gives the temporary file its name, unless another program has taken that meanwhile.
     fn place_new(&self, temporary: &OsStr) -> Result<(), ToolError> {
         let (folder, name) = (&self.folder, &self.spot.name);
         let mut placed = rename_new(folder, temporary, name);

@@ -117,7 +117,7 @@ pub(super) fn change<O: Serialize>(
             (Some(_), None) => return Ok(()),
             (None, Some(_)) => false,
         };
-        let message = || format!("`{shown}` was not changed: somebody else changed it just now");
+        let message = || format!("`{shown}` was not changed: another program changed it just now");
         if same { Ok(()) } else { Err(ToolError::new(ErrorCode::Lock, message())) }
     };
     let existing = if former.is_some() { Existing::Replace } else { Existing::Refuse };

@@ -44,7 +44,7 @@ impl Identity {
     }
 }
 
-/// What somebody wants to do.
+/// What a tool wants to do.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Access {
     Read,

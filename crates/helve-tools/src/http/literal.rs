@@ -1,4 +1,4 @@
-//! Finds secrets that somebody wrote into the configuration itself.
+//! Finds secrets that stand in the configuration itself.
 
 use helve::secret::{is_secret_name, is_token};
 

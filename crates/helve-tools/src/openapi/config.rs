@@ -17,7 +17,7 @@ pub struct OpenApiConfig {
     /// The document, OpenAPI 3.0 to 3.2 as JSON or YAML: a file, or an `https://` URL.
     pub document: String,
     /// Where the API is, in place of what the document says. May hold `${env:NAME}`. Set it where
-    /// credentials are sent and the document is somebody else's: it decides who gets them.
+    /// credentials are sent and the document is another party's: it decides who gets them.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub server: Option<String>,
     /// Values for variables in the document's server URL; its own defaults hold for the others.

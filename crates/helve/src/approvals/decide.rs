@@ -29,7 +29,7 @@ const FIELDS_MAX: usize = 64;
 #[derive(Clone, Copy)]
 pub struct Approvals<'r>(pub(crate) &'r Arc<Engine>);
 
-/// Somebody who may decide.
+/// A person who may decide.
 ///
 /// INVARIANT: only an edge that has checked another secret than the caller's makes one: the command
 /// line, which can open the store that no caller and no boxed program can; a server, after it has
@@ -55,7 +55,7 @@ pub enum Vouch {
 }
 
 impl Decider {
-    /// Somebody for whom an edge vouches.
+    /// A person for whom an edge vouches.
     pub fn vouched(name: impl Into<String>, vouch: Vouch) -> Self {
         Self { name: name.into(), vouch }
     }
@@ -127,7 +127,7 @@ pub enum DecideError {
     /// There is no such question.
     #[error("there is no approval {0}")]
     NotFound(ApprovalId),
-    /// Somebody was faster, or it has run out.
+    /// Another decision was faster, or it has expired.
     #[error("{}", already(.0))]
     Already(Box<Approval>),
     /// Who asks cannot decide.

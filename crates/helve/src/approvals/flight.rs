@@ -1,4 +1,4 @@
-//! What runs because somebody came back for what became of a question: an approved call, or a run that waited.
+//! What runs because a caller came back for what became of a question: an approved call, or a run that waited.
 //!
 //! It runs once, in its own task: callers that ask meanwhile wait with the others, and a caller that goes away
 //! takes nothing back.
@@ -14,7 +14,7 @@ use tokio::sync::watch;
 #[derive(Default)]
 pub(crate) struct SingleFlights(Mutex<HashMap<Flight, Waiting>>);
 
-/// What somebody came back for.
+/// What a caller came back for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) enum Flight {
     /// The call that a question was about.

@@ -26,8 +26,8 @@ use crate::runtime::{Engine, Runtime, stop};
 const PAGE: usize = 1_000;
 /// How many runs are taken up at the same time.
 const CONCURRENT_MAX: usize = 32;
-/// How long to wait for the end of a call that somebody else has begun. One of this process tells by itself;
-/// for those of others somebody has to look now and then.
+/// How long to wait for the end of a call that another has begun. One of this process tells by itself;
+/// for those of other processes a task has to look now and then.
 const END_WAIT: Duration = Duration::from_secs(10);
 const END_PAUSE: Duration = Duration::from_millis(500);
 /// How often it is looked again where a question was decided while its run was followed.
@@ -187,7 +187,7 @@ async fn follow_run(engine: &Arc<Engine>, run: CallId, asked: &Approval) -> Land
         if goes_on {
             match resume(engine, run).await {
                 Ok(outcome) => return Ok(outcome),
-                // Somebody else is at it.
+                // Another process is at it.
                 Err(RunError::Busy(_) | RunError::Ended(_)) => goes_on = false,
                 Err(RunError::Journal(error)) => return Err(error),
                 Err(error) => return Ok(failed(not_resumed(&error))),
@@ -214,7 +214,7 @@ pub(super) fn end_of(entries: &[Entry], call_id: CallId) -> Option<&Finished> {
 pub(super) struct Wait {
     /// The question, where it waits for an approval.
     pub(super) question: Option<ApprovalId>,
-    /// Whether nothing has happened since but that somebody decided.
+    /// Whether nothing has happened since but that a person decided.
     pub(super) is_last_word: bool,
 }
 
@@ -311,7 +311,7 @@ pub(crate) async fn go_on(
                     tracing::warn!(%run, %error, "cannot write down that the caller was told");
                 }
             }
-            // Somebody else took it up: they will tell how it ended.
+            // Another process resumed it: that one will tell how it ended.
             Err(error) => {
                 tracing::debug!(%run, %error, "a run that waited was taken up elsewhere");
                 return outcome;
@@ -336,7 +336,7 @@ pub(super) async fn resume_decided(engine: &Arc<Engine>) -> Result<Vec<Recovered
     Ok(taken_up.filter_map(std::future::ready).collect().await)
 }
 
-/// Goes on with a run that was decided, unless somebody else was faster.
+/// Goes on with a run that was decided, unless another process was faster.
 async fn resume_one(engine: &Arc<Engine>, run: CallId) -> Option<Recovered> {
     let taken_up = match resume(engine, run).await {
         Ok(outcome) if matches!(outcome.status, Status::Pending(_)) => TakenUp::Waits(outcome),
@@ -398,7 +398,7 @@ fn say_resumed(resumed: Option<Recovered>) {
     }
 }
 
-/// Whether what a run waits for is an approval that somebody has decided.
+/// Whether what a run waits for is an approval that a person has decided.
 async fn is_decided(ledger: &dyn Ledger, clock: &dyn Clock, run: CallId) -> Result<bool, JournalError> {
     let entries = ledger.history(run).await?;
     let Some(id) = last_wait(&entries).and_then(|wait| wait.question) else { return Ok(false) };

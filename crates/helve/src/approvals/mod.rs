@@ -27,11 +27,11 @@ pub use standing::{Ready, Standing};
 use waiting::ApprovalFeed;
 pub use waiting::Changes;
 
-/// Questions to people, while somebody waits for an answer.
+/// Questions to people, while a caller waits for an answer.
 pub(crate) struct Questions {
     /// Tells what was decided.
     pub(crate) feed: Arc<ApprovalFeed>,
-    /// What runs because somebody came back for it.
+    /// What runs because a caller came back for it.
     flights: Arc<SingleFlights>,
 }
 

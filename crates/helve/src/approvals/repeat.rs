@@ -102,7 +102,7 @@ async fn untold(
     Ok(None)
 }
 
-/// Whether a run's outcome is no longer for one who called at this time: somebody was told before, or nobody came for
+/// Whether a run's outcome is no longer for one who called at this time: a caller read it before, or none came for
 /// it in the time that an approval is good for.
 fn is_told(entries: &[Entry], kept_for: Duration, run: CallId, received_at: Timestamp) -> bool {
     let Some(finished) = end_of(entries, run) else { return false };

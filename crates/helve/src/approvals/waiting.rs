@@ -24,7 +24,7 @@ const BEHIND_MAX: usize = 1_024;
 /// Where decisions are announced. Nobody looks while nobody listens.
 pub(crate) struct ApprovalFeed {
     changes: broadcast::Sender<Arc<Approval>>,
-    /// Whether somebody looks.
+    /// Whether a task looks.
     looking: Mutex<bool>,
     nudge: Notify,
     ledger: Arc<dyn Ledger>,
@@ -119,7 +119,7 @@ impl ApprovalFeed {
         }
     }
 
-    /// Waits until somebody has decided, the question has run out, time is up, the call is taken back or the
+    /// Waits until a person has decided, the question has run out, time is up, the call is taken back or the
     /// process is about to end.
     pub(crate) async fn until_decided(
         self: &Arc<Self>,

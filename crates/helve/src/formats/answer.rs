@@ -21,7 +21,7 @@ pub struct AnswerOptions {
     pub trace_parent: Option<SpanContext>,
 }
 
-/// What happens when the same answer comes again, because somebody did not hear how it went or comes back
+/// What happens when the same answer comes again, because a caller did not learn how it went or comes back
 /// for what a person decided.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub enum Repeats {

@@ -1,6 +1,6 @@
 //! Hooks: which of them see an event, which match, and what their answers come to together.
 //!
-//! [`HookSet`] is what somebody registered, in order. A runtime holds it in [`Hooks`], where it can be
+//! [`HookSet`] is the hooks as registered, in order. A runtime holds it in [`Hooks`], where it can be
 //! replaced while calls run. [`Runtime::fire`](crate::Runtime::fire) tells of an event; the pipeline
 //! tells of calls by itself. All hooks that match are told at once, and [`Fired`] is what they say
 //! together: it depends on the order in which they were registered, never on who was faster.
@@ -39,7 +39,7 @@ pub use tool::ToolHook;
 
 /// Hooks that run in the background at a time; further ones are not started.
 const BACKGROUND_MAX: u32 = 64;
-/// The same for events that somebody outside raises.
+/// The same for events from outside.
 const RAISED_BACKGROUND_MAX: u32 = 16;
 /// Most that the end of a session waits for its hooks, whatever they ask for.
 const SESSION_END_MAX: Duration = Duration::from_secs(60);

@@ -1,4 +1,4 @@
-//! Events that somebody outside tells of, over HTTP or from the command line.
+//! Events from outside, raised over HTTP or from the command line.
 //!
 //! INVARIANT: such an event stands for the caller that raised it and for no other. Who they are comes with
 //! the caller, hooks that are tools run with the caller's rights, and events about Helve's own calls,
@@ -40,7 +40,7 @@ const BURST_PER_CALLER: u32 = 100;
 pub(crate) enum Behalf {
     /// Helve's own: what hooks call, they call as the principal `hook`.
     Helve,
-    /// Somebody raised it: what hooks call, they call as this caller.
+    /// A caller raised it: what hooks call, they call as this caller.
     Caller(Arc<Caller>),
 }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 
-/// When to come back while somebody else is trying.
+/// When to come back while another call is trying.
 const PROBE_WAIT: Duration = Duration::from_secs(1);
 
 /// Whether a tool is called at all. Pure: it is told the time.

@@ -16,7 +16,7 @@ pub struct PermissionQuestion {
     pub tool_name: String,
     /// What it would be called with.
     pub input: Value,
-    /// Changes that would let the like run unasked. None where somebody asks about this very call.
+    /// Changes that would let the like run unasked. None where a source asks about this very call.
     pub suggestions: Vec<PermissionUpdate>,
     /// The path that the call is about, where it is about one.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -217,7 +217,7 @@ async fn ask(
 }
 
 /// A call that is made because it was approved uses that approval up, whether or not it would still need
-/// one: else it could be made as often as somebody comes back for it. Nobody is asked anew.
+/// one: else it could be made as often as a caller comes back for it. Nobody is asked anew.
 async fn use_up(
     engine: &Arc<Engine>,
     tool: Tool,

@@ -55,7 +55,7 @@ pub(super) async fn apply(
     applied.map(|()| status)
 }
 
-/// Whether a tool tells somebody of calls that fail.
+/// Whether a tool sends notifications of calls that fail.
 pub(super) fn tells_failure(tool: &Tool) -> bool {
     tool.definition().effects.iter().any(Effect::after_failure)
 }

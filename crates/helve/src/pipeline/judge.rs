@@ -22,7 +22,7 @@ pub(super) enum Verdict {
     Deny(Vote),
 }
 
-/// Whether somebody can be asked, if it comes to that.
+/// Whether a person can be asked, if it comes to that.
 #[derive(Debug, Clone, Copy)]
 pub(super) enum MayAsk<'v> {
     /// A person, or the program that answers in their place.
@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn the_gate_decides_as_in_this_table() {
         use Is::{Allowed, AskedForCall, AskedForTool, DeniedBy};
-        // What is cast, the verdict where somebody may be asked, and where the mode `dontAsk` says no.
+        // What is cast, the verdict where a person may be asked, and where the mode `dontAsk` says no.
         type Row = (&'static [(VoteSource, Stance)], Is, Is);
         let table: [Row; 38] = [
             (&[], Allowed, Allowed),
@@ -351,7 +351,7 @@ mod tests {
     #[test]
     fn reasons_name_who_asks_and_those_of_the_tool_come_first() {
         let cast = [
-            Vote::named(Policy, "policy mail", Ask).because("somebody should look"),
+            Vote::named(Policy, "policy mail", Ask).because("a person should look"),
             Vote::new(Agent, Ask).because("the calling agent asks for approval"),
             Vote::named(Rule, "rule ask mail/*", Ask),
             Vote::new(Risk, Ask).because("`mail/send` is of high risk"),
@@ -361,7 +361,7 @@ mod tests {
             reasons.all(),
             [
                 "`mail/send` is of high risk",
-                "policy mail: somebody should look",
+                "policy mail: a person should look",
                 "the calling agent asks for approval",
                 "rule ask mail/* asks",
             ]

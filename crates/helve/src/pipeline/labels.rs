@@ -148,7 +148,7 @@ pub(super) async fn enter(
     Ok(())
 }
 
-/// Somebody gets the outcome of a run that another session may have begun: theirs rises by all that the
+/// A caller gets the outcome of a run that another session may have begun: theirs rises by all that the
 /// run's parts bring.
 pub(super) async fn enter_run(
     sessions: &Sessions,

@@ -11,13 +11,13 @@ use crate::runtime::Served;
 
 /// Where a call comes from.
 pub(crate) enum Origin {
-    /// Somebody calls. With the tool, where they have looked it up already.
+    /// A call by a caller. With the tool, where they have looked it up already.
     Outside(Option<Tool>),
-    /// Somebody reads what a server behind this runtime has, which is no tool of the registry.
+    /// A caller reads what a server behind this runtime has, which is no tool of the registry.
     Served(Box<Served>),
-    /// Somebody outside tells of an event: a call of this tool, which is in no registry.
+    /// An event from outside: a call of this tool, which is in no registry.
     Raised(Box<Tool>),
-    /// Somebody came back for a call that a person has approved: it runs by that approval or not at all.
+    /// A caller came back for a call that a person has approved: it runs by that approval or not at all.
     Approved(ApprovalId),
     /// A running call makes it, as one of its parts.
     Part(PartOf),
@@ -70,7 +70,7 @@ impl Origin {
         }
     }
 
-    /// Whether somebody calls a tool by its name.
+    /// Whether it is a call of a tool by its name.
     pub(super) fn is_outside(&self) -> bool {
         match self {
             Self::Outside(_) => true,

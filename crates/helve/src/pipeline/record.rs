@@ -60,7 +60,7 @@ pub(super) struct CallRecorder<'p> {
     pub(super) messages: Messages,
     stopwatch: Stopwatch,
     journal: JournalState,
-    /// Where the call stands in a trace, if somebody listens.
+    /// Where the call stands in a trace, if calls are traced.
     trace: Option<Box<OpenTrace>>,
     in_flight: Option<InFlight>,
     /// Counted until it is closed, so that the process can wait for it.
@@ -214,7 +214,7 @@ impl<'p> CallRecorder<'p> {
         }
     }
 
-    /// Notes who denied the caller the use of the tool, if somebody did.
+    /// Notes which source denied the caller the use of the tool, if one did.
     pub(super) fn authorized(
         &mut self,
         authorized: Result<AuthorizedCall, Unauthorized>,

@@ -24,7 +24,7 @@ impl Ballot {
         self.0.push(vote);
     }
 
-    /// Asks another source. Once somebody has denied the call, nobody else is asked: it would change nothing,
+    /// Asks another source. Once a source has denied the call, no other is asked: it would change nothing,
     /// and a source may be slow or tell others of the call.
     fn ask(&mut self, source: impl FnOnce() -> Option<Vote>) {
         if !self.is_denied() {
@@ -48,7 +48,7 @@ impl Ballot {
 }
 
 /// Adds the votes of all sources to those of hooks, which have voted before. Returns the vote which says that nobody
-/// may be asked, if there is one: it counts only where somebody would have to be.
+/// may be asked, if there is one: it counts only where a person would have to be.
 pub(super) async fn collect_votes(
     judges: &Judges,
     ask_from: Risk,

@@ -46,7 +46,7 @@ pub const TOOLS_MAX: usize = 1_000;
 #[derive(Clone)]
 pub struct Registry(Arc<Inner>);
 
-/// A registry that is there as long as somebody else holds it.
+/// A registry that lives as long as another holder keeps it.
 #[derive(Clone)]
 pub struct WeakRegistry(Weak<Inner>);
 
@@ -359,7 +359,7 @@ impl Registry {
         self.near_of(name, limit, |_| true)
     }
 
-    /// The same of the tools that somebody may know of.
+    /// The same of the tools that a caller may know of.
     pub(crate) fn near_of(&self, name: &str, limit: usize, seen: impl Fn(&Tool) -> bool) -> Vec<ToolName> {
         near::near(&self.snapshot(), name, limit, seen)
     }

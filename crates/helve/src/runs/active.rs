@@ -27,7 +27,7 @@ pub(crate) struct ActiveRun {
     pub(crate) history: History,
     /// The binding of the call that it is, where that is made of others.
     outer: OnceLock<String>,
-    /// Where it stands in a trace, if somebody listens.
+    /// Where it stands in a trace, if calls are traced.
     place: OnceLock<Place>,
     /// What becomes of it where the process stops in its middle.
     on_stop: OnStop,
@@ -56,7 +56,7 @@ struct State {
     going_on: Vec<GoingOn>,
     /// How many have begun so far.
     entered: u64,
-    /// Whether somebody waits until nothing goes on.
+    /// Whether a task waits until nothing goes on.
     quiet_is_awaited: bool,
     /// How many handlers of it are at work in tasks of their own. One that blocks its thread is so for longer
     /// than its call goes on, where that is dropped.
@@ -88,7 +88,7 @@ pub(crate) struct Done {
 }
 
 impl Done {
-    /// What could not be undone is tried again when somebody asks again.
+    /// What could not be undone is tried again at the next request.
     pub(crate) fn once_more(mut self) -> Self {
         if self.report.state == PartState::UndoFailed {
             // Without what it did, that is found out anew.
@@ -214,7 +214,7 @@ impl ActiveRun {
         }
     }
 
-    /// Where it stands in a trace, if somebody listens.
+    /// Where it stands in a trace, if calls are traced.
     pub(crate) fn place(&self) -> Option<Place> {
         self.place.get().copied()
     }

@@ -55,7 +55,7 @@ impl ClaimedRun {
         self.run
     }
 
-    /// Whether somebody asked for it to go on.
+    /// Whether a caller asked for it to go on.
     pub(super) fn is_asked(&self) -> bool {
         self.left.asked
     }

@@ -30,14 +30,14 @@ pub(crate) struct ActiveRuns {
     looking: Arc<tokio::sync::Mutex<()>>,
     /// What is being taken over from dead processes.
     pub(super) takeover: Takeover,
-    /// Looks whether somebody asked to stop one of them.
+    /// Looks for requests to stop one of them.
     pub(super) watch: Watch,
 }
 
 /// How a run was left.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Left {
-    /// Whether somebody had asked to go on with it, and it has not got any further since: then what the
+    /// Whether a caller had asked to go on with it, and it has not got any further since: then what the
     /// tool says of crashes does not count.
     pub(crate) asked: bool,
     /// How often it was taken up in vain.
@@ -138,13 +138,13 @@ impl ActiveRuns {
         }
     }
 
-    /// Begins to take a run. None: somebody else of this process is about to.
+    /// Begins to take a run. None: another task of this process is about to.
     pub(crate) fn begin_taking(&self, run: CallId) -> Option<Taking<'_>> {
         let is_first = self.taking().insert(run);
         is_first.then(|| Taking { runs: self, run })
     }
 
-    /// Begins to look for runs that were left. None: somebody is, and has not taken all of them yet.
+    /// Begins to look for runs that were left. None: another task is, and has not taken all of them yet.
     pub(crate) fn begin_looking(&self) -> Option<Arc<OwnedMutexGuard<()>>> {
         Arc::clone(&self.looking).try_lock_owned().ok().map(Arc::new)
     }

@@ -116,7 +116,7 @@ impl Earlier {
             }
             StepKind::Undone => self.undone = UndoState::Undone,
             StepKind::UndoFailed { .. } => self.undone = UndoState::Failed,
-            // Of a call that has ended, what was said first holds: somebody may have acted on it.
+            // Of a call that has ended, what was said first holds: a reader may have acted on it.
             StepKind::Settled { .. } if self.finished.is_some() && self.settled.is_some() => {}
             StepKind::Settled { answer, by: _ } => self.settled = Some((answer, payload())),
             StepKind::Resumed => {

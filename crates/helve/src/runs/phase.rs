@@ -62,7 +62,7 @@ pub(crate) struct Waiting {
 pub(crate) enum Halt {
     /// The ledger did not take what the run had to say. From then on it may say less than what has happened.
     Ledger(JournalError),
-    /// Somebody stops the process.
+    /// The process is being stopped.
     Stop(Arc<str>),
 }
 

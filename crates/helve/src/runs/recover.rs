@@ -36,7 +36,7 @@ pub enum RunError {
     /// There is no such run.
     #[error("there is no run {0}")]
     NotFound(CallId),
-    /// Somebody is at it.
+    /// A process is at it.
     #[error("{0} is running in another process; it can be cancelled, but not taken over")]
     Busy(CallId),
     /// It has ended.
@@ -188,7 +188,7 @@ impl Runtime {
     /// Takes up one run that was left or waits. `settlement` answers what it waits for, where that
     /// is a call whose outcome is unknown.
     pub async fn resume_run(&self, run: CallId, settlement: Option<Settlement>) -> Result<Outcome, RunError> {
-        // Somebody asked for it, so what the tool says of crashes does not count.
+        // A caller asked for it, so what the tool says of crashes does not count.
         let asked = Asked { settlement };
         resume_open(self.engine(), run, Some(asked), false).await?.into_outcome()
     }
@@ -231,7 +231,7 @@ impl Runtime {
         }
         let settlement = Settlement { call_id: Some(call_id), answer, result, by };
         engine.ledger.commit(settled(engine.clock.now(), run, call_id, settlement)).await?;
-        // Somebody else may have been faster, with another answer.
+        // Another process may have been faster, with another answer.
         let history = History::new(engine.ledger.history(run).await?);
         let claimed =
             history.call(call_id).and_then(|earlier| earlier.settled.as_ref()).map(|(claimed, _)| *claimed);
@@ -340,7 +340,7 @@ async fn all_open(ledger: &dyn Ledger) -> Result<HashMap<CallId, OpenRun>, Journ
     }
 }
 
-/// Takes up runs that were left, each with whether somebody asked to stop it. Nobody else looks for such
+/// Takes up runs that were left, each with whether a stop was requested. Nobody else looks for such
 /// runs until these are taken.
 async fn resume_all(
     engine: &Arc<Engine>,
@@ -361,7 +361,7 @@ async fn resume_all(
     taken_up.filter_map(std::future::ready).collect().await
 }
 
-/// Takes up one run that was left. None where there is nothing to say of it: somebody else was faster.
+/// Takes up one run that was left. None where there is nothing to say of it: another process was faster.
 pub(super) async fn resume_left(engine: &Arc<Engine>, run: CallId, cancel: bool) -> Option<Recovered> {
     let claimed = ClaimedRun::take(engine, run, false).await;
     go_on_with_left(engine, run, claimed, cancel).await
@@ -378,7 +378,7 @@ async fn go_on_with_left(
         Err(error) => TakenUp::Failed(error),
     };
     match taken_up {
-        // Somebody else was faster. Should they leave it again, that is theirs to say.
+        // Another process was faster. Should they leave it again, that is theirs to say.
         TakenUp::Failed(RunError::Busy(_) | RunError::Stopping(_)) => return None,
         // Its end had got there after all.
         TakenUp::Failed(RunError::Ended(_)) => {
@@ -392,7 +392,7 @@ async fn go_on_with_left(
     Some(Recovered { run, taken_up })
 }
 
-/// Somebody asked to take up a run.
+/// A request to resume a run.
 struct Asked {
     settlement: Option<Settlement>,
 }

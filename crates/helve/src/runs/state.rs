@@ -17,7 +17,7 @@ use crate::runtime::Runtime;
 pub enum RunState {
     /// A process is at it.
     Running,
-    /// Somebody asked it to stop, and it has not yet.
+    /// A stop was requested, and it has not stopped yet.
     Stopping,
     /// What its parts did is being taken back.
     BeingUndone,

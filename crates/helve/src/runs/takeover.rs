@@ -72,7 +72,7 @@ impl Takeover {
         self.under_way.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Begins with a run, unless somebody has, it was put aside a moment ago, or there are too many.
+    /// Begins with a run, unless a task has, it was put aside a moment ago, or there are too many.
     fn begin(&self, run: CallId) -> bool {
         let mut under_way = self.lock();
         let is_aside = under_way.aside.get(&run).is_some_and(|aside| Instant::now() < aside.again_at);
@@ -174,7 +174,7 @@ impl Runtime {
     }
 }
 
-/// The open runs whose process is dead, each with whether somebody asked to stop it.
+/// The open runs whose process is dead, each with whether a stop was requested.
 async fn find_left(ledger: &dyn Ledger) -> Result<Vec<(CallId, bool)>, JournalError> {
     let (mut left, mut after) = (Vec::new(), None);
     loop {
@@ -220,8 +220,8 @@ async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn
     }
 }
 
-/// Whether this process knows the tool that a run began with. One that cannot be read is taken up, so that
-/// somebody learns of it.
+/// Whether this process knows the tool that a run began with. A run that cannot be read is taken over, so
+/// that its failure shows.
 async fn has_tool(ledger: &dyn Ledger, registry: &Registry, run: CallId) -> bool {
     let entries = ledger.history(run).await.unwrap_or_default();
     let started = entries.iter().find_map(|entry| match entry {

@@ -1,4 +1,4 @@
-//! Looks whether somebody asked to stop a run of this process.
+//! Looks for requests to stop a run of this process.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -9,12 +9,12 @@ use crate::runtime::Engine;
 /// How often to look. Runs of this process are stopped at once; only other processes take this way.
 const PAUSE: Duration = Duration::from_millis(250);
 
-/// Whether somebody is looking.
+/// Whether a task is looking.
 #[derive(Default)]
 pub(crate) struct Watch(AtomicBool);
 
 impl Watch {
-    /// Makes sure that somebody is looking while there are runs.
+    /// Makes sure that a task is looking while there are runs.
     pub(crate) fn begin(engine: &Arc<Engine>) {
         if !engine.runs.watch.0.load(Ordering::Relaxed) && !engine.runs.watch.0.swap(true, Ordering::Relaxed)
         {

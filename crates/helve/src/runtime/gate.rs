@@ -93,7 +93,7 @@ impl Judges {
 pub enum Anonymous {
     /// Use every tool: no policy was given, and nobody has to say who they are.
     Everything,
-    /// What the policy allows to somebody without a name.
+    /// What the policy allows to a caller without a name.
     AsPolicySays,
     /// Nothing: [`Settings::require_authentication`](crate::Settings::require_authentication) is set.
     Nothing,

@@ -189,7 +189,7 @@ impl Runtime {
 
     /// Tells the hooks of an event, and what they say together. The pipeline tells of calls by itself;
     /// this is for all else that happens to an agent, and for calls that do not come by here.
-    /// What hooks call is called as the principal `hook`: for what somebody outside tells of, there is
+    /// What hooks call is called as the principal `hook`: for events from outside, there is
     /// [`Runtime::raise`].
     pub async fn fire(&self, input: HookInput) -> Fired {
         self.tell(input, &Behalf::Helve).await

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::{Runtime, stop};
 use crate::pipeline::{self, Origin};
 
-/// A resource or a prompt that somebody wants to read, to hear of, or to have completed.
+/// A resource or a prompt that a client wants to read, to subscribe to, or to have completed.
 ///
 /// Models do not choose it from a list of tools, so it is in no registry. What it brings into a
 /// session is the same as what a tool of its server would, so it takes the same way.
@@ -31,9 +31,9 @@ pub struct Served {
 /// Who may be asked about something that is read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Asks {
-    /// A person, where somebody wants that.
+    /// A person, where a source asks for one.
     Person,
-    /// Nobody: what would ask is denied. For what comes with every key that somebody presses.
+    /// Nobody: what would ask is denied. For what comes with every key that a person presses.
     Nobody,
 }
 

@@ -33,7 +33,7 @@ pub(crate) struct Stop {
 }
 
 impl Stop {
-    /// Who stops the process, where somebody does.
+    /// Who stops the process, if it is being stopped.
     pub(crate) fn by(&self) -> Option<&Arc<str>> {
         self.by.get()
     }

@@ -33,7 +33,7 @@ struct Kept {
 }
 
 impl VolatileLedger {
-    /// Whether a question waits for somebody.
+    /// Whether a question waits for a person.
     pub(super) fn is_pending(&self, id: ApprovalId) -> bool {
         lock(&self.approvals).get(id).is_some_and(|one| one.state == ApprovalState::Pending)
     }

@@ -99,7 +99,7 @@ impl Log {
         }
     }
 
-    /// Whether a run waits for somebody who knows what became of it.
+    /// Whether a run waits for a person who knows what became of it.
     pub(super) fn is_in_doubt(&self, run: CallId) -> bool {
         let reason = |entry: &Arc<Entry>| match &**entry {
             Entry::Step(step) => match step.kind {

@@ -154,9 +154,8 @@ fn failure(error: &DecideError) -> Failure {
             .hint(format!("`helve approvals show {}` shows all of it", approval.id)),
         DecideError::Invalid(error) => Failure::usage(error.message())
             .details(error.field_errors().iter().map(|field| field.message.clone())),
-        DecideError::AsksEachTime => {
-            Failure::usage(error.to_string()).hint("decide without `--always`: each time somebody is asked")
-        }
+        DecideError::AsksEachTime => Failure::usage(error.to_string())
+            .hint("decide without `--always`: a person is then asked each time"),
         DecideError::Journal(error) => Failure::failed("the journal cannot be used")
             .because(error)
             .hint("`helve doctor` says what is wrong"),

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 /// Longest secret that may be typed.
 const BYTES_MAX: usize = 64 << 10;
 
-/// Asks for a line, where somebody is there and it was not given as a flag.
+/// Asks for a line, where a person is there and it was not given as a flag.
 pub(super) fn text(
     given: Option<String>,
     question: &str,

@@ -55,7 +55,7 @@ pub(super) enum For {
 }
 
 impl LoginArgs {
-    /// Whether somebody logs in at an issuer.
+    /// Whether the login is at an issuer.
     pub(super) fn is_wanted(&self) -> bool {
         self.oauth.is_some() || self.issuer.is_some()
     }

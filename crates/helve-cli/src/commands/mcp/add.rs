@@ -188,7 +188,7 @@ fn print(one: &Configured, target: &Path, report: Option<&Report>, app: &mut App
             app.ui.note(format!("helve tools list --namespace {name} · helve call {name}/TOOL key=value"))?
         }
         Some(error) if error.code == "integration_missing" => {
-            app.ui.note(format!("it wants somebody to log in: helve mcp login {name}"))?;
+            app.ui.note(format!("it asks for a login: helve mcp login {name}"))?;
         }
         Some(_) => {
             let said = report.error.iter().map(|error| error.message.clone());

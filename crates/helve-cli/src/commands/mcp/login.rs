@@ -153,7 +153,7 @@ fn session(
     Ok((session.ok_or_else(none)?, port))
 }
 
-/// A line that somebody pastes.
+/// A line that a person pastes.
 pub(crate) async fn pasted() -> String {
     let read = tokio::task::spawn_blocking(|| {
         let mut line = String::new();

@@ -153,7 +153,7 @@ fn target(args: &Args, app: &mut App<'_>) -> Result<(ServerConfig, Surroundings)
 }
 
 /// What a server that a person typed needs of the world. Where the configuration is broken the test
-/// is done without it: it may be what somebody needs to mend it.
+/// is done without it: it may be what the user needs to mend it.
 fn surroundings(config: &ServerConfig, app: &App<'_>) -> Result<Surroundings, Failure> {
     let loaded: Option<Loaded> = load(&app.inputs).ok();
     let policy = loaded.as_ref().map(|loaded| loaded.config.net.clone()).unwrap_or_default();

@@ -93,7 +93,7 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
         }
         StepKind::Told => ("·", "the caller was told how it ended".to_owned(), Tone::Dim),
         StepKind::RollingBack => ("↶", "rolled back after a crash".to_owned(), Tone::Warn),
-        StepKind::CancelRequested => ("■", "somebody asked to stop it".to_owned(), Tone::Warn),
+        StepKind::CancelRequested => ("■", "a stop was requested".to_owned(), Tone::Warn),
         StepKind::Stopped { by } => {
             let by = escape::one_line(by, 100);
             ("■", format!("left as it is: {by} stopped the process; the next one goes on"), Tone::Warn)
@@ -125,7 +125,7 @@ pub(crate) fn said(kind: &StepKind, payload: Option<&RawJson>) -> Option<String>
 pub(crate) fn waiting(reason: WaitingFor) -> &'static str {
     match reason {
         WaitingFor::Approval => "approval",
-        WaitingFor::UnknownOutcome => "somebody who knows whether it had its effect",
+        WaitingFor::UnknownOutcome => "a person who knows whether it had its effect",
         WaitingFor::Decision => "a decision",
         WaitingFor::Cancel => "an end, since it cannot go on",
     }

@@ -189,7 +189,7 @@ impl<'a> Follower<'a> {
             let following = match load(&self.inputs_now()) {
                 Ok(loaded) => self.take_up(loaded).await,
                 Err(failure) => {
-                    // Policies are followed: what somebody forbids does not wait until another file is mended.
+                    // Policies are followed: what a user forbids does not wait until another file is mended.
                     let last = self.last.as_deref().unwrap_or(self.first);
                     self.follow_policies(last);
                     self.follow_rules(last);

@@ -83,7 +83,7 @@ pub enum PermissionDecision {
     Allow,
     /// A person must decide.
     Ask,
-    /// Somebody else decides later; here that is a person.
+    /// The decision comes later; here a person makes it.
     Defer,
     /// It must not run.
     Deny,

@@ -55,7 +55,7 @@ impl Server {
         }
     }
 
-    /// Somebody may log in at any time; asking now and then notices.
+    /// A person may log in at any time; asking now and then notices.
     async fn wait_for_login(&self) {
         tokio::time::sleep(BACKOFF_MAX).await;
     }
@@ -199,7 +199,7 @@ impl Server {
             }
             let updated = match changes.has(Change::Contents) {
                 true => self.wanted_over(owner),
-                // What nobody wants to hear of must not crowd out what somebody does.
+                // Changes without a subscriber must not crowd out those with one.
                 false => changes.updated.into_iter().filter(|uri| self.is_wanted(owner, uri)).collect(),
             };
             for uri in updated {

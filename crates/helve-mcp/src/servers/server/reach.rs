@@ -25,7 +25,7 @@ pub(super) const BACKOFF_MAX: Duration = Duration::from_secs(60);
 pub(in crate::servers) const STEADY: Duration = Duration::from_secs(30);
 
 impl Server {
-    /// The connection on somebody's behalf, made where there is none.
+    /// The connection on a caller's behalf, made where there is none.
     pub(crate) async fn connection(
         self: &Arc<Self>,
         behalf: Behalf<'_>,

@@ -30,7 +30,7 @@ pub(super) struct Write {
 
 /// Why nothing was written.
 pub(super) enum Failure {
-    /// Somebody else was faster with this one.
+    /// Another writer was faster with this one.
     Conflict(usize),
     Error(ToolError),
 }
@@ -182,7 +182,7 @@ async fn put(
     let version = store.put(href, bytes.clone(), expected).await?;
     match version {
         Some(version) => Ok(version),
-        // It is written; a version that nobody has makes the next update look again. So does one of somebody who wrote
+        // It is written; a version that nobody has makes the next update look again. So does one of a writer
         // in between: taken for ours, it would be overwritten by the next update unseen.
         None => Ok(match store.get(href).await {
             Ok(object) if is_same_writing(&object.bytes, &bytes) => object.version,
@@ -225,7 +225,7 @@ async fn index(
     write: &Write,
     version: &str,
 ) -> Result<(), ToolError> {
-    // The embedded account is the index: written again here, it would undo what somebody else wrote meanwhile.
+    // The embedded account is the index: written again here, it would undo what another wrote meanwhile.
     if write.place.account.kind == "embedded" {
         return Ok(());
     }
@@ -275,7 +275,7 @@ fn account(
     found.ok_or_else(|| ToolError::failed("the account of this call is not connected any more"))
 }
 
-/// Undoes a call by its result: everything is put back to what it was, unless somebody changed it since.
+/// Undoes a call by its result: everything is put back to what it was, unless it has changed since.
 pub(super) async fn undo(office: &Office, result: &Value, context: &Context) -> Result<(), ToolError> {
     let call = result["change"].as_str().unwrap_or_default();
     let deeds = office.db().deeds(call).await.map_err(broken)?;

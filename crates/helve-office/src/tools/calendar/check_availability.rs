@@ -119,7 +119,7 @@ impl Day {
 struct Output {
     /// Times at which everybody is known to be free, in working hours.
     free_slots: Vec<SlotShown>,
-    /// Times at which nobody is known to be busy, but somebody may be.
+    /// Times at which nobody is known to be busy, but one may be.
     uncertain_slots: Vec<SlotShown>,
     /// Whether there are more of them.
     more_slots: bool,
@@ -166,7 +166,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
     Tool::function(
         "check_availability",
         "Says when the user and other people are busy, and suggests times of a length that would do for all of them \
-         within working hours. Somebody whose calendar cannot be seen is `unknown`, which is not free: say so to the \
+         within working hours. A person whose calendar cannot be seen is `unknown`, which is not free: say so to the \
          user.",
         move |input: Input, context: Context| {
             let office = Arc::clone(&shared);
@@ -349,7 +349,7 @@ fn with_doubts(sight: Sight, broken: usize, stale: Option<String>) -> Sight {
     }
 }
 
-/// Somebody else, by what servers tell of them.
+/// Another person, by what servers tell of them.
 async fn other(places: &[Place], address: &Address, range: Interval) -> Person {
     let mut person = Person::unseen(address.as_str());
     let mut asked: Vec<&str> = Vec::new();

@@ -236,7 +236,7 @@ pub(super) enum Telling {
     Nobody,
 }
 
-/// The line for somebody who is invited.
+/// The line for a person who is invited.
 pub(super) fn attendee(mailbox: &Mailbox, telling: Telling) -> Result<NewProperty, ToolError> {
     let make = || -> Result<NewProperty, EditError> {
         let mut line = NewProperty::raw("ATTENDEE", &format!("mailto:{}", mailbox.address()))?;
@@ -262,7 +262,7 @@ pub(super) fn organizer(mailbox: &Mailbox) -> Result<NewProperty, ToolError> {
     make().map_err(unwritable)
 }
 
-/// Whether a line is about somebody.
+/// Whether a line is about this person.
 pub(super) fn is_about(property: &Property<'_>, address: &Address) -> bool {
     mailto(property.value()).is_some_and(|found| found.eq_ignore_ascii_case(address.as_str()))
 }

@@ -217,10 +217,10 @@ pub(super) fn one_line(facts: &Facts) -> String {
     cleaned(&told.collect::<Vec<_>>().join("; "), 2_000)
 }
 
-/// Somebody else was faster: both versions, and nothing was written.
+/// Another writer was faster: both versions, and nothing was written.
 pub(super) fn conflict(what: &str, version: &str, theirs: &Facts, wanted: &Facts) -> ToolError {
     let message = format!(
-        "the {what} was changed by somebody else meanwhile, so nothing was written. As it is now (version \
+        "the {what} was changed meanwhile, so nothing was written. As it is now (version \
          `{version}`): {}. As you would have written it: {}",
         one_line(theirs),
         one_line(wanted)

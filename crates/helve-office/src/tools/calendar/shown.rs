@@ -73,7 +73,7 @@ fn is_zero(number: &usize) -> bool {
     *number == 0
 }
 
-/// Somebody in an event.
+/// A person in an event.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::tools) struct PersonShown {
     /// Their name, where the event has it.

@@ -17,7 +17,7 @@ use crate::zones::{Moment, Zone, ZoneTable};
 pub(super) enum TaskStatus {
     /// Nobody has begun.
     Open,
-    /// Somebody is at it.
+    /// A process is at it.
     InProgress,
     /// It is done.
     Completed,

@@ -16,7 +16,7 @@ use crate::zones::{Moment, Zone, iana_for_windows};
 
 const EXPECTED: &str = "a date (`2026-03-01`), a time with an offset (`2026-03-01T12:00:00+01:00`) or a local time (`2026-03-01T12:00`)";
 
-/// A time as somebody gave it.
+/// A time as the caller gave it.
 #[derive(Debug, Clone)]
 pub(in crate::tools) enum Given {
     /// A day, in whatever zone.

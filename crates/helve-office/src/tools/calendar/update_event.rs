@@ -166,7 +166,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "Changes an event in the user's calendar after a person has approved it: title, time, how it repeats, \
          attendees, location, description, reminders; cancels it, or answers an invitation. Only what you give \
          changes; everything else, also what other programs stored, stays. For an event that repeats say with `scope` \
-         which occurrences. If somebody changed the event since, nothing is written and both versions are returned. \
+         which occurrences. If the event has changed since, nothing is written and both versions are returned. \
          It can be undone.",
         move |input: Input, context: Context| {
             let office = Arc::clone(&shared);

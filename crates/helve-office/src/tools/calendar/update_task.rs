@@ -100,7 +100,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "update_task",
         "Changes a task: title, notes, due date, priority, project, how it repeats, or its status. Only what you give \
          changes; everything else, also what other programs stored, stays. Completing a task that repeats makes it \
-         due for its next time. If somebody changed the task since, nothing is written and both versions are \
+         due for its next time. If the task has changed since, nothing is written and both versions are \
          returned. It can be undone.",
         move |input: Input, context: Context| {
             let office = Arc::clone(&shared);

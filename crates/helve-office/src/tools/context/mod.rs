@@ -1,4 +1,4 @@
-//! Tools over everything: what the user's office knows of somebody or something, and which accounts there are.
+//! Tools over everything: what the user's office knows of a person or a thing, and which accounts there are.
 
 mod found;
 mod list_accounts;

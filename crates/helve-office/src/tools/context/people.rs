@@ -16,7 +16,7 @@ const PEOPLE_MAX: usize = 50;
 /// Of how many people it is looked up what happened last.
 const RECENT_MAX: usize = 5;
 
-/// How far the user vouches for somebody: by a contact, by a mail to them, by an event with them.
+/// How far the user vouches for a person: by a contact, by a mail to them, by an event with them.
 const TRUST_CONTACT: f64 = 1.0;
 const TRUST_WRITTEN_TO: f64 = 0.7;
 const TRUST_MET: f64 = 0.5;
@@ -42,7 +42,7 @@ pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>,
     Ok(people.into_values().map(known_as).collect())
 }
 
-/// Somebody with the version of what is known of them.
+/// A person with the version of what is known of them.
 fn known_as(found: Found) -> Found {
     let facts = found.facts.iter().map(|one| format!("\n{}\t{}", one.fact, one.source)).collect::<String>();
     Found { version: version_of(format!("{}{facts}", found.title).as_bytes()), ..found }

@@ -68,7 +68,7 @@ impl Desk {
         }
     }
 
-    /// A mail by its id, with its account. One of somebody else is not there.
+    /// A mail by its id, with its account. Another user's is not there.
     pub(super) async fn mail(&self, id: &str, field: &str) -> Result<(Arc<Account>, MailRow), ToolError> {
         let Some((number, check)) = parse_id(id) else {
             let message = format!("{field} is no id of a mail; they look like `m-12-1f0c9a3b`");

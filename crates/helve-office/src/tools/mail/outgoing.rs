@@ -235,7 +235,7 @@ async fn finish(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
         remarks,
     };
     let answer = serde_json::to_string(&sent).ok();
-    // That it was sent is on disk already; without the answer it is made anew when somebody asks.
+    // That it was sent is on disk already; without the answer it is made anew when asked for.
     let noted = note(desk, row, OutboxState::Sent, String::new(), answer).await;
     if noted.is_ok() && sent.copy.is_some() {
         // The copy is there: a second one here helps nobody.

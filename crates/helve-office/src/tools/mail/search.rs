@@ -140,7 +140,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         },
     )
     .when_to_use(
-        "When the user asks about mails: what somebody wrote, whether an answer came, what is unread, where a file \
+        "When the user asks about mails: what a person wrote, whether an answer came, what is unread, where a file \
          was sent. Then read the ones that matter with `read_email`; this tool shows only their first words.",
     )
     .example_call("Did Sarah write about the budget?", json!({ "from": "Sarah", "query": "budget" }))

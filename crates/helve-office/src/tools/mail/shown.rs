@@ -34,7 +34,7 @@ pub(in crate::tools) fn parse_id(id: &str) -> Option<(i64, &str)> {
     (plain && check.len() == CHECK_CHARS).then_some((number.parse().ok()?, check))
 }
 
-/// Somebody in a mail.
+/// A person in a mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub(in crate::tools) struct Person {
     /// The name, as the mail has it.

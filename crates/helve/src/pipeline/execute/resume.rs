@@ -92,7 +92,7 @@ pub(super) async fn resume(
     }
 }
 
-/// How much longer somebody may be at work on a call whose process has gone. The other side does not know of that:
+/// How much longer the server may be at work on a call whose process has gone. The other side does not know of that:
 /// for as long as the call was allowed to take, "it did not happen" may only mean "not yet".
 pub(crate) fn may_be_at_work(
     settings: &Settings,

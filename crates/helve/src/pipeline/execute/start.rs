@@ -148,7 +148,7 @@ fn still_running() -> ToolError {
 }
 
 fn still_undoing() -> ToolError {
-    ToolError::new(ErrorCode::Timeout, "somebody else undoes this run, and has not come to an end").suggest(
+    ToolError::new(ErrorCode::Timeout, "another call undoes this run, and has not finished").suggest(
         "undo it again to go on with that; `helve runs list --waiting` says whether it waits for a person",
     )
 }

@@ -67,7 +67,7 @@ impl<'p> ArgumentsRecord<'p> {
         self.repairs.append(self.scrubber.repairs(repairs));
     }
 
-    /// Somebody put others in their place. The caller is told who, and how they are now.
+    /// A hook or a person put others in their place. The caller is told who, and how they are now.
     pub(in crate::pipeline) fn change(&mut self, who: &str, arguments: &Value) {
         self.keep(arguments);
         self.note([format!("{who} changed its arguments to {arguments}")]);

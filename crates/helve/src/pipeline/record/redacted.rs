@@ -149,7 +149,7 @@ impl<'p> Scrubber<'p> {
         self.without(self.redactor.redact(schema, result))
     }
 
-    /// A text that somebody said who knows the call: hooks, checks and agents like to repeat what they were told.
+    /// A text from a source that knows the call: hooks, checks and agents like to repeat what they were told.
     pub(in crate::pipeline) fn text(&self, text: impl Into<String>) -> Redacted<String> {
         let mut text = text.into();
         for secret in &self.secrets {

@@ -53,7 +53,7 @@ impl Kept {
     }
 }
 
-/// The place of a call in a trace, where somebody wants to know of it.
+/// The place of a call in a trace, where calls are traced.
 pub(super) fn open(
     tracer: Option<&Arc<dyn Tracer>>,
     call: &Call,

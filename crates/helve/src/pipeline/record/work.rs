@@ -98,7 +98,7 @@ impl WorkRecord {
         self.replay_of.is_some()
     }
 
-    /// The tool is about to run: from now on its price is due, whether somebody waits for its answer or not.
+    /// The tool is about to run: from now on its price is due, whether its answer is waited for or not.
     pub(in crate::pipeline) fn owe(&mut self, held: Option<Held>) {
         self.bill = Some(Bill { _held: held });
     }

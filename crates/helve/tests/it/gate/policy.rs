@@ -83,7 +83,7 @@ async fn who_may_not_see_a_tool_does_not_hear_of_it() {
 async fn an_asking_policy_is_not_overruled_by_an_allow_rule() {
     let bench = Bench::new(|builder| {
         let policy = Says(|request: &PolicyRequest<'_>| match request.action {
-            Action::Call => vote("ask", Stance::Ask).because("somebody should look"),
+            Action::Call => vote("ask", Stance::Ask).because("a person should look"),
             _ => vote("rest", Stance::Allow),
         });
         builder.policy(Arc::new(policy)).permissions(super::permissions::user(json!({ "allow": ["*"] })))
