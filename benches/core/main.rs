@@ -1,6 +1,6 @@
 //! What a call costs. `cargo bench -p helve-benches --bench core`
 //!
-//! Everything is measured in one run and printed beside a floor of the same run: the machines we
+//! Everything is measured in one run and printed next to a floor of the same run: the machines we
 //! measure on are noisy, so only ratios mean much.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]

@@ -1,6 +1,6 @@
 //! What the file tools cost. `cargo bench -p helve-benches --bench files`
 //!
-//! Reading stands beside a plain read, searching beside ripgrep, in the same run. The real `rg` is
+//! Reading is compared with a plain read, searching with ripgrep, in the same run. The real `rg` is
 //! needed for the second: `scripts/setup-ripgrep.sh` installs it.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]

@@ -1,4 +1,4 @@
-//! What a call over the HTTP API costs beside a bare axum handler that does the same JSON work: keep-
+//! What a call over the HTTP API costs compared with a bare axum handler that does the same JSON work: keep-
 //! alive, 1, 16 and 64 callers at once, one run.
 //!
 //! Helve has everything on: the guard with API keys, the pipeline, the journal on disk. The bare

@@ -1,4 +1,4 @@
-//! What a call through Helve costs over a direct one, beside a minimal rmcp proxy as the floor,
+//! What a call through Helve costs over a direct one, compared with a minimal rmcp proxy as the floor,
 //! a process that only copies bytes, and FastMCP's proxy and the `mcp-proxy` crate as peers: the same load, the same echo tool, one run.
 //!
 //! The load is bytes first, so that a call is made of little else than what stands between; then rmcp's client, as
@@ -99,7 +99,7 @@ async fn measure() {
     many_servers().await;
 }
 
-/// Measures and prints each way beside the first one.
+/// Measures each way, and prints it next to the first one.
 async fn compare(ways: &[&Way], load: Load, callers: usize) {
     let mut best: Vec<Option<Figures>> = ways.iter().map(|_| None).collect();
     for _ in 0..ROUNDS {

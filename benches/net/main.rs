@@ -1,4 +1,4 @@
-//! What the guarded client costs beside plain reqwest: the same small answer from a server on
+//! What the guarded client costs compared with plain reqwest: the same small answer from a server on
 //! loopback, over connections that are kept. `cargo bench -p helve-benches --bench net`
 //!
 //! The ratio of rates is what counts, and it has the moods of the machine in it. The ratio of the client's own time on

@@ -1,4 +1,4 @@
-//! Events that repeat, expanded over a year, beside calcard's own expansion of the same file.
+//! Events that repeat, expanded over a year, compared with calcard's own expansion of the same file.
 
 use std::hint::black_box;
 

@@ -133,7 +133,7 @@ pub(crate) fn written_at(number: usize) -> Timestamp {
     Timestamp::from_second(LAST - age).unwrap_or(Timestamp::UNIX_EPOCH)
 }
 
-/// The mail of a number: plain or with HTML beside it, one in ten with a file, a good third of them replies.
+/// The mail of a number: plain or with HTML as well, one in ten with a file, a good third of them replies.
 pub(crate) fn mail(number: usize, words: &Words) -> MadeUp {
     let mut dice = Dice::new(number);
     let parent = (number > 300 && dice.below(10) < 4).then(|| number - 1 - dice.below(250));

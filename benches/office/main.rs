@@ -1,6 +1,6 @@
 //! What the office pack costs. `cargo bench -p helve-benches --bench office`
 //!
-//! Each figure stands beside what it is compared with, measured in the same run and in turns: Dovecot's own search,
+//! Each figure stands next to its comparison, measured in the same run and in turns: Dovecot's own search,
 //! calcard's expansion, a fetch without an index. The servers are needed: `scripts/setup-office.sh target/office-servers` installs them.
 //!
 //! `HELVE_BENCH_MAILS` says how many mails the store has (100,000); everything else goes with it.

@@ -1,4 +1,4 @@
-//! `search_emails` over the whole store beside the same question put to Dovecot.
+//! `search_emails` over the whole store compared with the same question put to Dovecot.
 
 use helve_testkit::OfficeServers;
 use serde_json::{Value, json};

@@ -1,4 +1,4 @@
-//! A first sync beside the same mails fetched over the same wire and not indexed.
+//! A first sync compared with the same mails fetched over the same wire and not indexed.
 
 use helve_office::account::MailStore as _;
 use helve_testkit::OfficeServers;

@@ -1,6 +1,6 @@
 //! What composing tools and keeping runs costs. `cargo bench -p helve-benches --bench runs`
 //!
-//! Each figure stands beside what it is made of, measured in the same run.
+//! Each figure stands next to what it is made of, measured in the same run.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]
 

@@ -1,4 +1,4 @@
-//! What a box costs over a bare start, beside bubblewrap, for a shell, Python and Node.js; and what
+//! What a box costs over a bare start, compared with bubblewrap, for a shell, Python and Node.js; and what
 //! is left of it when the interpreter waits for its code.
 //!
 //! All ways take turns in one run, so that a noisy machine is noisy for all. Bubblewrap is Debian's

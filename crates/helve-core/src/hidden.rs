@@ -2,7 +2,7 @@
 //! place that shows text from outside, takes something out of it or warns of it.
 //!
 //! It is the union of Unicode's `Default_Ignorable_Code_Point`, direction, control, private use and
-//! the spaces that are not a space. Line feeds and tabs are part of text. Beside it, letters of one script
+//! the spaces that are not a space. Line feeds and tabs are part of text. In addition, letters of one script
 //! that pass for those of another are found by the words that they stand in.
 
 mod joiners;
@@ -43,7 +43,7 @@ pub fn name(c: char) -> Option<&'static str> {
     look_up(c).map(|(_, name)| name)
 }
 
-/// What a letter is that [`deceptive`] finds by the letters beside it.
+/// What a letter is that [`deceptive`] finds by the letters next to it.
 pub const LOOK_ALIKE: &str = "letter of another script that looks like a plain one";
 
 /// Where characters stand that hide or pass for others, in bytes and in order, with what each is in words

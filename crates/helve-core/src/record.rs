@@ -68,7 +68,7 @@ impl Entry {
         }
     }
 
-    /// Something that was done beside calls, to `about`: `keys create`, `session end`. It reads like a
+    /// Something that was done besides calls, to `about`: `keys create`, `session end`. It reads like a
     /// call, so that the audit trail shows it among them. No tool has such a name.
     pub fn of_deed(what: &str, about: String, told: &Value, by: Arc<Caller>, at: Timestamp) -> Self {
         let arguments = serde_json::value::to_raw_value(told).ok();

@@ -83,7 +83,7 @@ pub trait Handler: Send + Sync + 'static {
     /// What a call would do, in words or as a diff, for the person who is asked about it. It must
     /// only look, and is given little time. None: the arguments say it all.
     ///
-    /// A [fingerprint](Preview::fingerprint) covers what the call would use beside its arguments; the running
+    /// A [fingerprint](Preview::fingerprint) covers what the call would use besides its arguments; the running
     /// handler compares with it by [`Context::still_approved`]. See [`ToolBuilder::preview_with`] for both sides.
     fn preview(
         &self,
@@ -182,7 +182,7 @@ struct Inner {
     digest: OnceLock<Arc<str>>,
 }
 
-/// Code that a tool brings along beside its handler. Nearly always empty.
+/// Code that a tool brings along besides its handler. Nearly always empty.
 #[derive(Clone, Default)]
 pub(crate) struct OwnCode {
     pub(crate) checks: BTreeMap<usize, Arc<dyn Check>>,
@@ -305,7 +305,7 @@ impl Tool {
         &self.0.handler
     }
 
-    /// Its own judgement whether a failed attempt is worth another, beside the policy's.
+    /// Its own judgement whether a failed attempt is worth another, besides the policy's.
     pub fn retry_if(&self) -> Option<&RetryIf> {
         self.0.own.retry_if.as_ref()
     }

@@ -68,7 +68,7 @@ pub struct Waiting {
 /// A Helve that runs inside a program: tools, trust, hooks, rules and policies, limits, MCP servers, the office and
 /// the journal, as `helve up` has them.
 ///
-/// It is made of the configuration as it stands when it is opened. Beside the calls of the program it goes on with
+/// It is made of the configuration as it stands when it is opened. Besides the calls of the program it goes on with
 /// runs that were left, syncs the office, and checks and prunes the journal, each as the configuration says.
 ///
 /// Not part of it is to tell `[approvals.webhook]` of questions, and to follow `helve.toml` and revocations of hooks and
@@ -195,7 +195,7 @@ fn open(inputs: &Inputs) -> Result<Opened, HostError> {
     Ok(Opened { loaded: Arc::new(loaded), runtime, store, remarks, page })
 }
 
-/// What `helve up` does beside serving, but for what [`Host`] says is not part of it.
+/// What `helve up` does besides serving, but for what [`Host`] says is not part of it.
 fn keep_running(loaded: &Arc<Loaded>, runtime: &Runtime, store: &Arc<Store>) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(background::follow_decisions(runtime.clone()));

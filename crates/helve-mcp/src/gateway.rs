@@ -142,7 +142,7 @@ impl Gateway {
         let _late = tokio::time::timeout(SETTLE_MAX, self.servers.settled()).await;
     }
 
-    /// The servers that a caller may reach, and what each offers them beside tools. One that does not say
+    /// The servers that a caller may reach, and what each offers them besides tools. One that does not say
     /// so in time, or to which the caller cannot go, offers them nothing.
     async fn offers_to(&self, visitor: &Visitor) -> Vec<(Arc<Server>, Arc<Offer>)> {
         let ask = async |server: Arc<Server>| {

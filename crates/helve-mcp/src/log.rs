@@ -1,4 +1,4 @@
-//! The last words of a server: what it wrote beside its messages.
+//! The last words of a server: what it wrote besides its messages.
 
 use std::borrow::Cow;
 use std::collections::VecDeque;
@@ -86,7 +86,7 @@ struct Ring {
 }
 
 impl Log {
-    /// A log that is also kept in the file at `path` and, when that is full, one more beside it:
+    /// A log that is also kept in the file at `path` and, when that is full, one more next to it:
     /// together at most `bytes_max`. A file that cannot be written is gone without; the server
     /// matters more.
     pub fn kept_in(path: PathBuf, bytes_max: u64) -> Self {

@@ -72,7 +72,7 @@ pub struct ToolNames {
 }
 
 impl ToolNames {
-    /// Names for the tools of a server with this namespace (empty for none), beside others with
+    /// Names for the tools of a server with this namespace (empty for none), next to others with
     /// theirs.
     pub fn new<'a>(namespace: &str, others: impl IntoIterator<Item = &'a str>) -> Self {
         let others =
@@ -120,7 +120,7 @@ impl ToolNames {
         })?;
         self.taken.insert(folded, raw.to_owned());
         let reason = (plain != raw).then(|| match is_reserved {
-            true => format!("`{shown}` stands for reading what the server has beside tools"),
+            true => format!("`{shown}` stands for reading what the server has besides tools"),
             false => format!(
                 "the server calls it `{shown}`; only A-Z, a-z, 0-9, `.`, `_` and `-` may stand in a name"
             ),
@@ -189,7 +189,7 @@ pub fn check_server(name: &str) -> Result<(), String> {
     Ok(())
 }
 
-/// A name that a server can have, made from one that another program let it have, beside those that
+/// A name that a server can have, made from one that another program let it have, besides those that
 /// are taken; and why it differs, if it does.
 pub fn server_name(raw: &str, taken: &BTreeSet<String>) -> (String, Option<String>) {
     let is_free =

@@ -18,7 +18,7 @@ use crate::names::check_server;
 use crate::state_file::{Save, StateError, StateFile};
 use crate::text::one_line;
 
-/// What of a tool's definition is pinned, beside where its server is.
+/// What of a tool's definition is pinned, besides where its server is.
 const FIELDS: [&str; 6] = ["name", "title", "description", "inputSchema", "outputSchema", "annotations"];
 /// Most pins of a server, tools that are gone included.
 const PINS_MAX: usize = 10_000;

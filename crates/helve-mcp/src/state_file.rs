@@ -183,7 +183,7 @@ impl StateFile {
         Err(StateError::Busy { path: self.path.clone() })
     }
 
-    /// Writes beside, then puts it in place: after a crash there is the old file or the new one.
+    /// Writes a new file, then puts it in place: after a crash there is the old file or the new one.
     fn replace<T: Serialize>(&self, state: &T) -> Result<(), StateError> {
         let write = || -> io::Result<()> {
             let text = serde_json::to_vec_pretty(&EnvelopeRef { version: VERSION, state })?;

@@ -60,7 +60,7 @@ impl Default for NetPolicy {
 }
 
 impl NetPolicy {
-    /// A policy that allows these hosts beside the public internet.
+    /// A policy that allows these hosts besides the public internet.
     pub fn allowing<'a>(patterns: impl IntoIterator<Item = &'a str>) -> Result<Self, PatternError> {
         let allow = patterns.into_iter().map(str::parse).collect::<Result<_, _>>()?;
         Ok(Self { allow, ..Self::default() })

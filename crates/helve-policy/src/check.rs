@@ -415,7 +415,7 @@ fn validate(files: &[PolicyFile], policies: &[&Parsed], schema: String) -> Vec<F
     findings
 }
 
-/// Cedar begins each message with the policy, which stands beside it anyway.
+/// Cedar begins each message with the policy, which stands next to it anyway.
 fn plain_words(message: &str, policy: &str) -> String {
     let prefix = format!("for policy `{policy}`, ");
     message

@@ -34,7 +34,7 @@ pub(crate) struct Parsed {
     pub(crate) bytes: usize,
 }
 
-/// What a policy takes in a set beside its text, in bytes.
+/// What a policy takes in a set besides its text, in bytes.
 const POLICY_BYTES: usize = 1 << 10;
 
 impl Parsed {

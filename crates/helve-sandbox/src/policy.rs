@@ -81,7 +81,7 @@ pub struct FileIn {
 /// work directory, and nothing else.
 #[derive(Debug, Clone, Default)]
 pub struct Policy {
-    /// Files and folders it may read, beside the system's.
+    /// Files and folders it may read, besides the system's.
     pub read: Vec<PathBuf>,
     /// Files and folders it may change.
     pub write: Vec<PathBuf>,

@@ -41,7 +41,7 @@ pub struct Finished {
 pub enum Stream {
     /// What it says.
     Out,
-    /// What it says beside it.
+    /// What it says besides it.
     Err,
 }
 

@@ -26,7 +26,7 @@ pub struct RunningBox {
     pub stdin: Option<pipe::Sender>,
     /// What the program writes.
     pub stdout: Option<pipe::Receiver>,
-    /// What the program writes beside it.
+    /// What the program writes besides it.
     pub stderr: Option<pipe::Receiver>,
     /// Where the program can reach who started it, one for each port of [`Job::listen`](crate::Job).
     pub listeners: Vec<TcpListener>,

@@ -215,7 +215,7 @@ impl Sandbox {
         if let Some(within) = &policy.within {
             check_within(within, &grants, &real)?;
         }
-        // Both ends of a link: a virtual environment of Python is the link, its library beside it.
+        // Both ends of a link: a virtual environment of Python is the link, its library next to it.
         for path in installation(program).into_iter().chain(installation(&real)) {
             add(&mut grants, &path, false)?;
         }

@@ -5,9 +5,9 @@ use std::time::Duration;
 /// How the server behaves. The defaults are safe.
 #[derive(Debug, Clone)]
 pub struct ServerConfig {
-    /// Names under which clients reach it, beside those of loopback.
+    /// Names under which clients reach it, besides those of loopback.
     pub hosts: Vec<String>,
-    /// Web pages that may use it, as in `https://app.example.com`, beside those of loopback.
+    /// Web pages that may use it, as in `https://app.example.com`, besides those of loopback.
     pub origins: Vec<String>,
     /// Largest body of a request.
     pub body_bytes_max: usize,

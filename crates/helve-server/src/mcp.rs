@@ -33,7 +33,7 @@ pub(crate) async fn post(State(server): State<Arc<ServerState>>, request: HttpRe
     boxed(|| answer_post(&server, parts, body)).await.unwrap_or_else(|refused| *refused)
 }
 
-/// Refusals are boxed: they are rare, and large beside everything else.
+/// Refusals are boxed: they are rare, and large compared with everything else.
 type Refused = Box<Response<Body>>;
 
 async fn answer_post(server: &Arc<ServerState>, parts: Parts, body: Body) -> Result<Response<Body>, Refused> {

@@ -14,7 +14,7 @@ use crate::reading::BodyError;
 /// When to come back for what cannot be had just now.
 pub(crate) const RETRY_AFTER_S: u32 = 5;
 
-/// Why there is no other answer. Boxed: it is rare, and large beside everything else.
+/// Why there is no other answer. Boxed: it is rare, and large compared with everything else.
 #[derive(Debug, Clone)]
 pub(crate) struct Problem(Box<Details>);
 

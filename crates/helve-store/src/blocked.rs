@@ -44,7 +44,7 @@ impl Blocker {
     #[cfg(not(target_os = "linux"))]
     pub(crate) fn of(path: &Path) -> Option<Self> {
         match *crate::owners::living_pids(path) {
-            // One alone beside us can be meant.
+            // One alone next to us can be meant.
             [pid] => Some(Self { pid, is_suspended: false }),
             _ => None,
         }

@@ -1,4 +1,4 @@
-//! A look at a journal that changes nothing, not even a file beside it.
+//! A look at a journal that changes nothing, not even a file next to it.
 
 use std::path::Path;
 
@@ -70,7 +70,7 @@ fn newest_call(db: &Connection) -> rusqlite::Result<Option<Timestamp>> {
     Ok(made_ms.filter(|made_ms| *made_ms > 0).and_then(|made_ms| Timestamp::from_millisecond(made_ms).ok()))
 }
 
-/// Where all is in the database file itself, SQLite is told not to look beside it: else it would make its helper files.
+/// Where all is in the database file itself, SQLite is told not to look next to it: else it would make its helper files.
 fn open(path: &Path) -> rusqlite::Result<Connection> {
     if has_log(path) {
         return open_to_read(path);

@@ -18,7 +18,7 @@ pub struct StoreStatus {
     pub bytes: u64,
     /// How much of it is free, for entries to come.
     pub free_bytes: u64,
-    /// The size of the log beside it.
+    /// The size of the log next to it.
     pub log_bytes: u64,
     /// The size of former contents of files, kept to undo changes.
     pub files_bytes: u64,

@@ -65,7 +65,7 @@ pub(crate) fn print(outcome: &Outcome, show: &Show, ui: &mut Ui) -> anyhow::Resu
     Ok(())
 }
 
-/// What a person should know beside the result: what stands, and what is less than it seems.
+/// What a person should know in addition to the result: what stands, and what is less than it seems.
 fn details(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<()> {
     for text in &outcome.messages {
         ui.note(format!("a hook says: {}", escape::one_line(text, 2_000)))?;
@@ -204,7 +204,7 @@ fn for_person(suggestion: &str) -> Option<String> {
     (!said.is_empty()).then_some(said)
 }
 
-/// What a person at a command line can do beside what the error suggests.
+/// What a person at a command line can do besides what the error suggests.
 fn next_step(code: ErrorCode, tool: &str, show: &Show) -> Option<String> {
     match code {
         ErrorCode::ValidationFailed => Some(format!("`helve tools show {tool}` lists its parameters")),

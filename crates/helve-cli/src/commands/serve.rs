@@ -73,7 +73,7 @@ pub(crate) fn http(
     let loaded = app.load_config()?;
     let place = Place::take(&mcp::state_folder()?, &loaded.journal_path)?;
     let address = match (address, &place) {
-        // One beside another is nobody's to find: it was asked for by its address.
+        // A second one is not found by commands: it was asked for by its address.
         (Some(address), _) => address,
         (None, None) => return already_up(running::note(&loaded.journal_path).as_ref(), app),
         (None, Some(_)) => usual_or_free(app)?,
@@ -184,7 +184,7 @@ fn already_up(note: Option<&Note>, app: &mut App<'_>) -> anyhow::Result<Exit> {
             None => app.ui.line("Helve is about to be up already")?,
         }
         app.ui.line("  helve keys sign-in      a link to its page")?;
-        app.ui.line("  helve up --listen ADDR  another beside it")?;
+        app.ui.line("  helve up --listen ADDR  start a second one")?;
         for remark in note.iter().flat_map(|note| note.following.remarks()) {
             app.ui.line(format!("! {}", escape::visible(&remark.to_string())))?;
         }

@@ -30,7 +30,7 @@ pub(crate) enum Format {
     Json,
 }
 
-/// How much is said beside the answer.
+/// How much is said besides the answer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd)]
 pub(crate) enum Detail {
     /// The answer alone.
@@ -138,7 +138,7 @@ impl Ui {
         self.line(text)
     }
 
-    /// A remark beside the answer, for people.
+    /// A remark besides the answer, for people.
     pub(crate) fn note(&mut self, text: impl Display) -> io::Result<()> {
         if self.detail == Detail::Quiet || self.is_json() {
             return Ok(());

@@ -389,7 +389,7 @@ risk = "low"
     }
     assert_eq!(home.run(&["call", "spoil"]).code, 0);
     for free in ["free", "checks/free"] {
-        assert!(home.project().join(free).exists(), "the program ran, and may write beside them");
+        assert!(home.project().join(free).exists(), "the program ran, and may write next to them");
     }
     assert_eq!(files.map(|file| std::fs::read(home.project().join(file)).unwrap()), before);
     assert_eq!(home.run(&["call", "text-stats", "text=a"]).code, 4);

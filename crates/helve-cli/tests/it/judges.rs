@@ -111,7 +111,7 @@ fn no_link_leads_a_tool_to_what_judges_it() {
     let ran = home.run(&["call", "spoil"]);
     assert_eq!(ran.code, 0, "{}", ran.all());
     for free in ["free", "deep/free"] {
-        assert!(home.project().join(free).exists(), "the program ran, and may write beside them");
+        assert!(home.project().join(free).exists(), "the program ran, and may write next to them");
     }
     unchanged(&home, &before);
     assert_eq!(home.run(&["call", "text-stats", "text=a"]).code, 4);

@@ -246,7 +246,7 @@ fn effects_in_a_circle_are_refused_before_anything_runs() {
             [&["tools", "lint", "helve.toml"][..], &["tools", "list"], &["doctor"], &["call", "a", "{}"]]
         {
             let ran = home.run(command);
-            // A list is one all the same, beside which it says what is broken.
+            // A list is printed all the same, with what is broken.
             let fails = command != ["tools", "list"];
             assert!((ran.code != 0) == fails && ran.all().contains(circle), "{command:?}: {}", ran.all());
         }
@@ -311,7 +311,7 @@ fn keys_that_do_not_exist_are_refused_however_deep_they_stand() {
         home.write("helve.toml", tool(&more));
         let ran = home.run(&["tools", "lint", "helve.toml"]);
         assert!(ran.code == 1 && ran.stdout.contains(expected), "{more}\n{}", ran.all());
-        // Known fields are not called unknown because something beside them is wrong.
+        // Known fields are not called unknown because something next to them is wrong.
         assert!(!ran.stdout.contains(".type`") && !ran.stdout.contains(".description`"), "{}", ran.all());
         assert!(home.run(&["tools", "list"]).stderr.contains("x is broken"), "{more}");
         assert!(home.run(&["call", "x"]).stderr.contains("precondition_failed"), "{more}");

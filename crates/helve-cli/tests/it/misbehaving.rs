@@ -176,7 +176,7 @@ fn whatever_a_server_does_the_test_of_it_ends() {
             });
         }
     });
-    // Beside the floods of others a step may run out of time. Alone, every case must go as expected.
+    // Among the floods of others a step may run out of time. Alone, every case must go as expected.
     let alone = |case: &Case| {
         run(&home, case, &mark).err().map(|why| format!("{} over {}: {why}", case.kind, case.transport))
     };

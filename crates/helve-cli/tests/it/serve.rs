@@ -135,7 +135,7 @@ fn helve_up_alone_serves_and_is_not_started_twice() {
         "{}",
         again.all()
     );
-    // Somebody else's, beside it: the usual port is taken by now.
+    // Somebody else's, next to it: the usual port is taken by now.
     let other = Up::anywhere(&second);
     assert_ne!(other.address, up.address);
     assert!(other.address.starts_with("127.0.0.1:"));

@@ -184,7 +184,7 @@ fn it_runs_as_it_was_trusted_and_a_change_asks_again() {
         assert!(outcome["error"]["message"].as_str().unwrap().contains("not what was trusted"), "{outcome}");
         assert_eq!(home.json(&["trust", "list"])[0]["trust"], "changed");
     }
-    // What changes beside it asks nobody.
+    // A change next to it asks nobody.
     home.write("helve.toml", format!("{PROJECT}\n[builtin]\nwithout = ['time-now']\n"));
     assert_eq!(home.run(&["call", "deploy"]).code, 0);
     assert_eq!(deeds(&home), 2);

@@ -38,7 +38,7 @@ pub struct Caller {
     /// What they may use.
     #[serde(default, skip_serializing_if = "Access::is_all")]
     pub access: Access,
-    /// What they were granted, beside what the runtime grants their principal: `browser:automate`,
+    /// What they were granted, besides what the runtime grants their principal: `browser:automate`,
     /// or with `*` for any text.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub grants: Vec<String>,

@@ -31,7 +31,7 @@ pub struct Outcome {
     /// How long it all took.
     pub duration_us: u64,
     /// The earlier call with the same idempotency key whose outcome this is.
-    /// In JSON `replayed` stands beside it.
+    /// In JSON `replayed` stands next to it.
     #[serde(flatten, serialize_with = "replay")]
     #[schemars(with = "Option<Replay>")]
     pub replay_of: Option<CallId>,
@@ -47,7 +47,7 @@ pub struct Outcome {
     /// What became of the parts of a composed call that did not simply succeed.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub parts: Vec<PartReport>,
-    /// What hooks want the model to know beside the result.
+    /// What hooks want the model to know in addition to the result.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub context: Vec<String>,
     /// What hooks want the user to know: a `systemMessage`, and what they told the model unless `suppressOutput` hides

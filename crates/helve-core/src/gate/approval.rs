@@ -49,7 +49,7 @@ pub struct Approval {
     /// What the tool itself says would happen.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub preview: Option<String>,
-    /// A digest, by the tool, of what the call would use beside its arguments: what the person sees is bound to it.
+    /// A digest, by the tool, of what the call would use besides its arguments: what the person sees is bound to it.
     /// The running tool compares it with what it has in hand; see
     /// [`Context::still_approved`](crate::Context::still_approved).
     #[serde(default, skip_serializing_if = "Option::is_none")]

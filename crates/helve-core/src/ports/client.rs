@@ -30,7 +30,7 @@ pub trait Client: fmt::Debug + Send + Sync + 'static {
     /// Passes on a log message of the tool, in MCP's form.
     fn log(&self, message: &RawValue);
 
-    /// What came with the call beside its arguments (`_meta` in MCP).
+    /// What came with the call besides its arguments (`_meta` in MCP).
     fn meta(&self) -> Option<&RawValue>;
 }
 
@@ -66,7 +66,7 @@ pub struct AskError {
     pub code: i64,
     /// What the client said.
     pub message: String,
-    /// What the client said beside.
+    /// What else the client said.
     pub data: Option<RawJson>,
 }
 

@@ -348,7 +348,7 @@ impl ToolBuilder {
         self
     }
 
-    /// What a call would do, for the person who is asked about it, and a fingerprint of what it would use beside its
+    /// What a call would do, for the person who is asked about it, and a fingerprint of what it would use besides its
     /// arguments. The closure must only look, and is given little time. Where it fails or takes too long nobody is
     /// asked, and the call ends with its error.
     ///

@@ -45,7 +45,7 @@ pub(crate) fn schema_of<T: JsonSchema>(direction: Direction) -> Value {
 }
 
 /// Names of Rust's number types are no formats of JSON Schema: strict readers warn of them, and the
-/// bounds beside them say all there is to say.
+/// bounds next to them say all there is to say.
 fn without_rusts_formats(schema: &mut schemars::Schema) {
     let format = schema.get("format").and_then(Value::as_str).unwrap_or_default();
     let size = format.trim_start_matches("uint").trim_start_matches("int");

@@ -20,7 +20,7 @@ pub use lines::{PreviewLine, lines};
 pub struct Preview {
     /// What the person reads.
     pub text: String,
-    /// A digest of all that the call would use beside its arguments: a draft, the bytes of an attachment, the version
+    /// A digest of all that the call would use besides its arguments: a draft, the bytes of an attachment, the version
     /// of an event. The approval keeps it, and [`Context::still_approved`](crate::Context::still_approved) compares
     /// with it when the call runs. None: the arguments say it all.
     pub fingerprint: Option<String>,
@@ -38,7 +38,7 @@ impl Preview {
         Self { text: text.into(), fingerprint: None }
     }
 
-    /// The same with a digest of all that the call would use beside its arguments: 1 to 256 visible ASCII characters,
+    /// The same with a digest of all that the call would use besides its arguments: 1 to 256 visible ASCII characters,
     /// such as a SHA-256 in hexadecimal. It is kept and shown to readers of the approval, so it must be no secret.
     pub fn with_fingerprint(mut self, fingerprint: impl Into<String>) -> Self {
         self.fingerprint = Some(fingerprint.into());

@@ -5,7 +5,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _};
 use serde_json::{Map, Value};
 
 /// Reads the shared keys and those of the sort, and refuses unknown keys. Serde alone cannot refuse them in a tagged enum
-/// beside a flattened struct: each half would take a mistyped key for one of the other half.
+/// next to a flattened struct: each half would take a mistyped key for one of the other half.
 pub(crate) fn read<'de, D, All, Sort>(deserializer: D, keys_of_all: &[&str]) -> Result<(All, Sort), D::Error>
 where
     D: Deserializer<'de>,

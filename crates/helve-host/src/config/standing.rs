@@ -35,7 +35,7 @@ pub(super) enum Standing {
     /// Paths. They count while all lead into the project's own folder, and the user's file names none;
     /// else they wait for trust.
     Inside,
-    /// Paths that count beside the user's. They count while all lead into the project's own folder; else they
+    /// Paths that count besides the user's. They count while all lead into the project's own folder; else they
     /// wait for trust.
     InsideToo,
     /// Things by name. A new one counts; one in the place of the user's waits for trust.

@@ -39,7 +39,7 @@ pub struct Config {
     pub(crate) redact: Redact,
     /// Who may call.
     pub security: Security,
-    /// Who comes in over HTTP, beside those with a key of Helve's own.
+    /// Who comes in over HTTP, besides those with a key of Helve's own.
     pub identity: Identity,
     /// Everyday rules: what runs, asks or does not run, as in `deny = ["file-read(.env)"]`. Those of
     /// every file count together; of a project's file, what only makes things laxer (`allow`,
@@ -90,7 +90,7 @@ pub struct Config {
     pub openapi: Vec<helve_tools::openapi::OpenApiConfig>,
 }
 
-/// Who comes in over HTTP, beside those with a key of Helve's own.
+/// Who comes in over HTTP, besides those with a key of Helve's own.
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub struct Identity {
@@ -259,7 +259,7 @@ impl Default for Repair {
 #[serde(default, deny_unknown_fields)]
 pub struct JournalSection {
     /// The database file. A relative path starts at the folder of the file that names it. Left
-    /// out: `.helve/helve.db` beside the project's helve.toml, or where there is no project
+    /// out: `.helve/helve.db` next to the project's helve.toml, or where there is no project
     /// `$XDG_STATE_HOME/helve/helve.db` (`~/.local/state/helve/helve.db`). A project that comes to a folder
     /// where a `helve up` runs with the latter goes on with it.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -314,7 +314,7 @@ pub enum Durability {
 #[derive(Debug, Clone, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(default, deny_unknown_fields)]
 pub(crate) struct Redact {
-    /// Names of fields whose values are secret, whatever their schema says, beside the usual ones
+    /// Names of fields whose values are secret, whatever their schema says, besides the usual ones
     /// (`password`, `token`, `api_key`, …).
     pub names: Vec<String>,
 }
@@ -343,7 +343,7 @@ pub struct OfficeSection {
     /// Whether there are office tools. Without an account they work offline, on what you import and what they write.
     pub enabled: bool,
     /// The file that holds accounts, mails and calendars. A relative path starts at the folder of the file that names
-    /// it. Left out: `office.db` beside the journal that you name in `journal.path`, or in `$XDG_STATE_HOME/helve`
+    /// it. Left out: `office.db` next to the journal that you name in `journal.path`, or in `$XDG_STATE_HOME/helve`
     /// (`~/.local/state/helve`) for all projects. It counts in your own file, in one that you name with `--config`, in
     /// the environment and with `--set`; not in a file that a project brings.
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -287,7 +287,7 @@ impl Demands {
         } = config;
         self.add_secrets(&json!(env));
         if !reach.confined {
-            // All else is nothing beside that.
+            // All else is nothing compared with that.
             self.fixed.push(Demand::NoBox);
             return;
         }

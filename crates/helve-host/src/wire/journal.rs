@@ -13,7 +13,7 @@ use crate::config::origin::short;
 use crate::config::{Loaded, adopted, find};
 use crate::error::HostError;
 
-/// What stands beside the database, each under its name and this.
+/// What stands next to the database, each under its name and this.
 const BESIDE: [&str; 13] = [
     "-wal",
     "-shm",
@@ -31,14 +31,14 @@ const BESIDE: [&str; 13] = [
     ".format-2",
 ];
 
-/// A file or folder beside the database.
+/// A file or folder next to the database.
 pub(super) fn beside(loaded: &Loaded, ending: &str) -> PathBuf {
     let mut path = loaded.journal_path.clone().into_os_string();
     path.push(ending);
     path.into()
 }
 
-/// The database and all that stands beside it, there or not.
+/// The database and all that stands next to it, there or not.
 pub(super) fn files(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
     std::iter::once("").chain(BESIDE).map(|ending| beside(loaded, ending))
 }
@@ -122,7 +122,7 @@ pub fn refuse_brought(loaded: &Loaded) -> Result<(), HostError> {
         Some(file) => {
             let shown = short(&file);
             let way_out = format!(
-                "delete it and what lies beside it, and Helve makes a new one; if it is yours: `chmod go= {shown}`"
+                "delete it and what lies next to it, and Helve makes a new one; if it is yours: `chmod go= {shown}`"
             );
             refuse(&file, "others can read it, or it belongs to another", way_out)
         }
@@ -155,6 +155,6 @@ fn keep_out_of_git(journal: &Path) {
     if !ignore.exists()
         && let Err(error) = std::fs::write(&ignore, "*\n")
     {
-        tracing::warn!(%error, "cannot write .gitignore beside the journal");
+        tracing::warn!(%error, "cannot write .gitignore next to the journal");
     }
 }

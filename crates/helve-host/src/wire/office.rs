@@ -18,7 +18,7 @@ pub use secrets::{Keep, OfficeSecrets};
 use crate::config::{Loaded, Origin, document, find};
 use crate::error::HostError;
 
-/// What stands beside the file, each under its name and this.
+/// What stands next to the file, each under its name and this.
 const BESIDE: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// The office of this configuration. Nothing is opened by that.
@@ -64,7 +64,7 @@ pub fn path(loaded: &Loaded) -> PathBuf {
     }
 }
 
-/// The file and what SQLite puts beside it.
+/// The file and what SQLite puts next to it.
 pub(super) fn files(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
     let path = path(loaded);
     std::iter::once("").chain(BESIDE).map(move |ending| {

@@ -370,7 +370,7 @@ impl Maker {
     }
 
     /// The client of a tool that runs only while what it asks for is trusted: the addresses that a person has looked
-    /// at need no entry of `net.allow` beside that.
+    /// at need no entry of `net.allow` besides that.
     fn client_of(&self, brought: &BroughtTool) -> LazyClient {
         let demands = brought.demands();
         let addresses: Vec<HostPattern> = demands

@@ -77,7 +77,7 @@ struct NoteHead<'a> {
     told: &'a Note,
 }
 
-/// What a note tells beside when and of which call.
+/// What a note tells besides when and of which call.
 #[derive(Default, Serialize)]
 pub struct Note {
     /// The process that took a run over.

@@ -244,7 +244,7 @@ mod tests {
         }
     }
 
-    /// What comes of a handshake that is answered with these headers beside the ones that must be.
+    /// What comes of a handshake that is answered with these headers besides the ones that must be.
     async fn shaken(headers: &str) -> Result<Duplex, LinkError> {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = Url::parse(&format!("ws://{}/", listener.local_addr().unwrap())).unwrap();

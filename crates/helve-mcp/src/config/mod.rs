@@ -52,7 +52,7 @@ pub struct ServerConfig {
     /// The folder in which it starts.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cwd: Option<PathBuf>,
-    /// Files and folders that it may read beside the system's programs and libraries and its `cwd`.
+    /// Files and folders that it may read besides the system's programs and libraries and its `cwd`.
     pub read: Vec<PathBuf>,
     /// Files and folders that it may change.
     pub write: Vec<PathBuf>,

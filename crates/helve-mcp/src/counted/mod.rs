@@ -58,7 +58,7 @@ impl Counted {
         }
     }
 
-    /// What reading a piece of a server beside its tools counts as: `resources.read`, `prompts.get`.
+    /// What reading a piece of a server besides its tools counts as: `resources.read`, `prompts.get`.
     pub fn piece(server: &str, config: &ServerConfig, account: Account, piece: &str) -> Self {
         match said(config, piece) {
             Some((by, facets)) => Self { by, facets, sends_to: SendsTo::Anybody },

@@ -45,7 +45,7 @@ fn by_name_of_interpreter(program: &Path, machine: &Machine) -> Option<PathBuf> 
     let line = first_lines(program)?;
     let line = line.lines().next()?.strip_prefix("#!")?.trim();
     let name = line.strip_prefix("/usr/bin/env ")?.trim_start_matches("-S ").split_whitespace().next()?;
-    // The one that lies beside the script is the one that it was installed with.
+    // The one that lies next to the script is the one that it was installed with.
     let beside = program.parent().map(|folder| folder.join(name)).filter(|file| super::is_program(file));
     let found = beside.or_else(|| machine.find(name))?;
     (!super::is_of_the_system(&found)).then_some(found)
@@ -82,7 +82,7 @@ fn of_place(file: &Path, machine: &Machine, needs: &mut BTreeSet<PathBuf>) {
             // The environment's Python is a link into the one that it was made with.
             needs.extend(base_of(prefix).filter(|base| !is_of_the_system(base)));
         }
-        // `pip install --user` puts packages below the home folder, beside much that is no program.
+        // `pip install --user` puts packages below the home folder, among much that is no program.
         Some(prefix) if home.is_some_and(|home| prefix == home.join(".local")) => {
             needs.insert(file.to_owned());
             needs.extend(site_packages(prefix));
@@ -156,7 +156,7 @@ fn of_argument(arg: &Path, machine: &Machine, needs: &mut BTreeSet<PathBuf>) {
     let folder = arg.parent().filter(|folder| folder.components().count() > 3);
     let folder = folder.filter(|folder| machine.home().is_none_or(|home| !home.starts_with(folder)));
     match folder {
-        // A script imports what lies beside it.
+        // A script imports what lies next to it.
         Some(folder) if is_script && arg.is_file() => needs.insert(folder.to_owned()),
         Some(_) | None => needs.insert(arg.to_owned()),
     };

@@ -1,6 +1,6 @@
-//! A small encrypted file: AES-256-GCM under a key that lies beside it or comes from elsewhere.
+//! A small encrypted file: AES-256-GCM under a key that lies next to it or comes from elsewhere.
 //!
-//! The key beside the file protects copies of the file (backups, synced folders), not against who
+//! The key next to the file protects copies of the file (backups, synced folders), not against who
 //! can read everything of this user. Every write is sealed with a fresh nonce; 96 random bits are
 //! enough for the few billion writes that a key is good for.
 

@@ -134,7 +134,7 @@ pub struct Visitor {
     pub peer: Arc<Peer>,
 }
 
-/// One request to a backend, beside what it asks for.
+/// One request to a backend, besides what it asks for.
 #[derive(Debug, Clone)]
 pub struct Incoming {
     /// All of its parameters, as they came.

@@ -40,7 +40,7 @@ pub struct Session {
     general: Mutex<Arc<dyn Outlet>>,
 }
 
-/// What a transport knows of a request beside its text.
+/// What a transport knows of a request besides its text.
 pub struct Route {
     /// Where messages go that belong to this request.
     pub outlet: Arc<dyn Outlet>,

@@ -25,7 +25,7 @@ use crate::names::{Decision, ToolNames};
 use crate::pins::{PinVerdict, command_digest};
 use crate::text;
 
-/// The layer that tools of servers are in: the project's, beside those of its configuration.
+/// The layer that tools of servers are in: the project's, besides those of its configuration.
 pub(crate) const LAYER: Layer = Layer::Project;
 
 /// The longest description that is taken over whole.
@@ -36,14 +36,14 @@ const DEFINITION: JsonLimits = JsonLimits { bytes: 256 << 10, values: 20_000, de
 
 /// How long a list may take, all of its pages.
 pub(crate) const LIST_MAX: Duration = Duration::from_secs(30);
-/// How long what is beside the tools is waited for, once these are known.
+/// How long what comes besides the tools is waited for, once these are known.
 const BESIDE_MAX: Duration = Duration::from_secs(3);
 
 /// What was read.
 pub(crate) struct Found<'a> {
     pub(crate) offer: Offer,
     pub(crate) tools: Vec<Tool>,
-    /// What is beside the tools, where it did not come with them: they do not wait for it.
+    /// What comes besides the tools, where it did not come with them: they do not wait for it.
     pub(crate) late: Option<BoxFuture<'a, Offer>>,
 }
 
@@ -101,7 +101,7 @@ async fn list(
     }
 }
 
-/// Reads what a server offers beside tools.
+/// Reads what a server offers besides tools.
 pub(crate) async fn resources_and_prompts(server: &Server, connection: &Connection, time: Duration) -> Offer {
     let list = |capability, method, key| list(server, connection, time, capability, method, key);
     let (resources, templates, prompts) = tokio::join!(
@@ -110,7 +110,7 @@ pub(crate) async fn resources_and_prompts(server: &Server, connection: &Connecti
         list("prompts", "prompts/list", "prompts"),
     );
     let mut offer = Offer::default();
-    // What is beside the tools does not keep them from being used.
+    // What comes besides the tools does not keep them from being used.
     let mut beside = |listed: Result<Listed, LinkError>| match listed {
         Ok(listed) => {
             offer.remarks.extend(listed.cut);

@@ -24,13 +24,13 @@ pub struct Offer {
 }
 
 impl Offer {
-    /// What it has beside tools, without remarks.
+    /// What it has besides tools, without remarks.
     pub(crate) fn without_tools(&self) -> Self {
         let Self { resources, templates, prompts, .. } = self.clone();
         Self { resources, templates, prompts, ..Self::default() }
     }
 
-    /// The same with what another one has beside tools.
+    /// The same with what another one has besides tools.
     pub(crate) fn with_resources_and_prompts(mut self, other: Self) -> Self {
         (self.resources, self.templates, self.prompts) = (other.resources, other.templates, other.prompts);
         self.remarks.extend(other.remarks);

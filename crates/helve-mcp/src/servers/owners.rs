@@ -61,7 +61,7 @@ pub(super) struct Slot {
     pub(super) telling: tokio::sync::Mutex<()>,
     /// When it was last asked for, in milliseconds since the server began.
     pub(super) used_ms: AtomicU64,
-    /// What the server offers a caller beside tools, and over which connection it said so.
+    /// What the server offers a caller besides tools, and over which connection it said so.
     offer: tokio::sync::Mutex<Option<(Weak<Connection>, Arc<Offer>)>>,
 }
 

@@ -22,7 +22,7 @@ use crate::counted::Counted;
 use crate::message::{Fields, Raw, RpcError, raw};
 use crate::text;
 
-/// What a server has beside tools.
+/// What a server has besides tools.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Piece {
     Resource,

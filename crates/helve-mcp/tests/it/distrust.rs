@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 use crate::plain::{plain, text};
 use crate::setup::{Setup, surroundings};
 
-/// A server that lists these tools beside its own.
+/// A server that lists these tools besides its own.
 async fn listing(folder: &Path, pins: Option<Pins>, tools: &Value) -> Setup {
     write(folder, tools);
     let file = folder.join("tools.json").display().to_string();

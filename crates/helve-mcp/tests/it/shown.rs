@@ -1,4 +1,4 @@
-//! What clients are shown of a runtime's tools, and what reaches the user beside the model.
+//! What clients are shown of a runtime's tools, and what reaches the user besides the model.
 
 use std::sync::Arc;
 

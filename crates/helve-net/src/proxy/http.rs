@@ -28,7 +28,7 @@ use crate::target::Target;
 /// What hyper needs at least.
 const HEAD_BYTES_MIN: usize = 8 << 10;
 
-/// Meant for one connection alone, beside what `Connection` names.
+/// Meant for one connection alone, besides what `Connection` names.
 const HOP_BY_HOP: [HeaderName; 9] = [
     header::CONNECTION,
     HeaderName::from_static("keep-alive"),

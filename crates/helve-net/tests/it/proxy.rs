@@ -216,7 +216,7 @@ async fn a_grant_opens_exactly_what_it_says() {
         (&["other.test:PORT"], &["127.0.0.1"], "127.0.0.1", "api.test:PORT", false),
         (&["other.test:PORT"], &["127.0.0.1"], "127.0.0.1", "127.0.0.1:PORT", false),
         (&[], &["127.0.0.1"], "127.0.0.1", "127.0.0.1:PORT", false),
-        // A name must be granted as such; where it leads may be granted beside it.
+        // A name must be granted as such; where it leads may be granted as well.
         (&["127.0.0.0/8"], &[], "127.0.0.1", "api.test:PORT", false),
         (&["127.0.0.0/8", "api.test"], &[], "127.0.0.1", "api.test:PORT", true),
         (&["127.0.0.0/8", "api.test"], &[], "10.0.0.1", "api.test:PORT", false),

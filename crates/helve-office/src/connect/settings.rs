@@ -53,7 +53,7 @@ pub struct MailSettings {
     pub login: String,
     /// How to log in.
     pub auth: Auth,
-    /// Certificates that its servers are checked with, beside the usual ones.
+    /// Certificates that its servers are checked with, besides the usual ones.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ca_file: Option<PathBuf>,
 }
@@ -150,7 +150,7 @@ pub enum Auth {
 }
 
 impl Auth {
-    /// Where the secret lies that it logs in with, beside the tokens of an issuer.
+    /// Where the secret lies that it logs in with, besides the tokens of an issuer.
     pub fn place(&self) -> Option<&SecretPlace> {
         match self {
             Self::Password(place) => Some(place),

@@ -17,7 +17,7 @@ pub(super) struct DemoEvent {
     /// A recurrence rule.
     pub(super) rule: Option<&'static str>,
     pub(super) place: Option<&'static str>,
-    /// Who is invited, beside the person.
+    /// Who is invited, besides the person.
     pub(super) with: &'static [(&'static str, &'static str)],
     /// More lines of the component.
     pub(super) more: &'static [&'static str],

@@ -88,7 +88,7 @@ pub(crate) fn account_row() -> AccountRow {
     }
 }
 
-/// What the account holds beside mails.
+/// What the account holds besides mails.
 pub(crate) fn collections() -> Vec<NewCollection> {
     let one = |href: &str, name: &str| NewCollection {
         href: href.to_owned(),

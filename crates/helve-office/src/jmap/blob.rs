@@ -1,4 +1,4 @@
-//! Whole messages, which go beside the API.
+//! Whole messages, which are transferred outside of the API.
 
 use std::time::Duration;
 

@@ -13,7 +13,7 @@ pub struct Server {
     pub port: u16,
     /// How the connection is secured.
     pub security: Security,
-    /// A PEM file with authorities that are trusted beside those of this machine.
+    /// A PEM file with authorities that are trusted besides those of this machine.
     pub ca_file: Option<PathBuf>,
 }
 

@@ -1,4 +1,4 @@
-//! A `VTIMEZONE` for an IANA zone. Servers need one beside every event with a `TZID`: without it some expand a
+//! A `VTIMEZONE` for an IANA zone. Servers need one with every event with a `TZID`: without it some expand a
 //! series with a fixed offset.
 
 use std::ops::RangeInclusive;

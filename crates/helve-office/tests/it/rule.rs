@@ -1,4 +1,4 @@
-//! Recurrence rules beside dateutil, a slow reference, and rules that are meant to hurt.
+//! Recurrence rules compared with dateutil, a slow reference, and rules that are meant to hurt.
 
 use helve_office::rule::{Budget, End, First, OverBudget, Rule, RuleError, Window, with_end};
 use jiff::civil::{DateTime, date};

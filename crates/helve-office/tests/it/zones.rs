@@ -1,4 +1,4 @@
-//! Zones beside Python's zoneinfo, by every kind of name.
+//! Zones compared with Python's zoneinfo, by every kind of name.
 
 use helve_office::ical::{Document, Eol};
 use helve_office::zones::{

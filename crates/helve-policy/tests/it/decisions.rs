@@ -11,7 +11,7 @@ use crate::support::{ask, call, load, said, tool, tools};
 
 const ALL: &str = "@id(\"all\") permit (principal, action, resource);\n";
 
-/// What is said to a mail by somebody, when one more policy stands beside a permit for all.
+/// What is said to a mail by somebody, when one more policy stands next to a permit for all.
 fn mail(policy: &str, arguments: Value) -> String {
     let policies = load(&format!("{ALL}@id(\"p\") {policy}")).unwrap();
     said(&call(&policies, &Caller::agent("ada"), &tools()[0], &arguments))

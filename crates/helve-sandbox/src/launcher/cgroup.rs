@@ -14,7 +14,7 @@ use rustix::process::{Pid, test_kill_process};
 use crate::policy::Limits;
 
 const ROOT: &str = "/sys/fs/cgroup";
-/// What a box uses beside its program: its keeper and its first process.
+/// What a box uses besides its program: its keeper and its first process.
 const OWN_BYTES: u64 = 16 << 20;
 const OWN_PIDS: u64 = 2;
 

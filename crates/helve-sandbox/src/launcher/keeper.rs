@@ -222,7 +222,7 @@ fn explain(error: &io::Error) -> String {
              that permits `clone3` and `unshare`"
         }
         Some(libc::ENOSPC | libc::EUSERS) => {
-            "there are too many namespaces; raise `sysctl user.max_user_namespaces` (and the limits beside it)"
+            "there are too many namespaces; raise `sysctl user.max_user_namespaces` (and the limits next to it)"
         }
         Some(libc::ENOSYS) => {
             "the kernel is older than 5.12, or a seccomp profile hides `clone3`; update either"

@@ -100,7 +100,7 @@ const TREE: OpenTreeFlags =
 /// A file or folder with all that is mounted below it, to be attached elsewhere. With `owners`,
 /// what belongs to us on disk belongs to the user of that namespace in the box.
 ///
-/// The path has no links. One that has some by now is refused: a program that runs beside this one could
+/// The path has no links. One that has some by now is refused: a program that runs at the same time could
 /// have put a link in the place of a folder since its target was checked.
 pub(super) fn open_tree(path: &Path, read_only: bool, owners: Option<BorrowedFd<'_>>) -> io::Result<OwnedFd> {
     let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;

@@ -215,7 +215,7 @@ const DANGEROUS: [i64; 32] = [
     libc::SYS_pidfd_getfd,
 ];
 
-/// Every call that exists for a program, beside the dangerous ones, which are refused by name.
+/// Every call that exists for a program, besides the dangerous ones, which are refused by name.
 fn known_calls(cgroup: bool) -> Vec<i64> {
     let mut calls = Vec::from(ORDINARY);
     calls.extend(DANGEROUS);

@@ -330,7 +330,7 @@ async fn what_leads_elsewhere_than_was_agreed_to_starts_no_box() {
     assert!(root.join("home/file").exists(), "and so is what somebody agreed to");
 }
 
-/// A program beside it puts a link in the place of a folder, again and again, while boxes are built.
+/// A program at the same time puts a link in the place of a folder, again and again, while boxes are built.
 #[tokio::test]
 async fn no_link_that_comes_while_a_box_is_built_leads_out() {
     use std::sync::atomic::{AtomicBool, Ordering};

@@ -286,7 +286,7 @@ impl Meter<'_> {
     }
 }
 
-/// How many errors a schema may make of a value beside one for each keyword: there is one for every
+/// How many errors a schema may make of a value besides one for each keyword: there is one for every
 /// field that is missing and for every name that does not fit.
 fn many_errors(schema: &Value, value: &Value) -> usize {
     let Value::Object(fields) = value else { return 0 };

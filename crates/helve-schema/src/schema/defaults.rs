@@ -96,7 +96,7 @@ impl Fields {
 }
 
 /// A field that is only a reference declares what its target declares. A default that stands
-/// beside the reference wins.
+/// next to the reference wins.
 fn follow<'a>(document: &'a Document, field: &'a Value) -> &'a Value {
     match field.get("$ref").and_then(Value::as_str) {
         Some(reference) if field.get("default").is_none() => document.target(reference).unwrap_or(field),

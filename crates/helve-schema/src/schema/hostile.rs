@@ -260,7 +260,7 @@ fn patterns_are_as_much_work_as_they_can_make() {
     }
 }
 
-/// `x` as a field of an object, beside one whose pattern looks ahead.
+/// `x` as a field of an object, next to one whose pattern looks ahead.
 fn beside_one_that_looks(field: Value) -> Value {
     json!({ "type": "object", "properties": { "x": field, "y": { "type": "string", "pattern": "^(?!-)" } } })
 }
@@ -293,10 +293,10 @@ fn patterns_that_are_tried_at_every_start_are_as_much_work_as_that() {
         let text = said(&schema, &json!({ "x": same }));
         assert!(text.contains("too large"), "{pattern}: {text}");
     }
-    // A pattern that is possessive is tried whatever stands beside it.
+    // A pattern that is possessive is tried whatever stands next to it.
     let alone = compile(json!({ "type": "object", "properties": { "x": { "pattern": "a*+c" } } }));
     assert!(said(&alone, &json!({ "x": same })).contains("too large"));
-    // Others take no longer for what stands beside them.
+    // Others take no longer for what stands next to them.
     let plain = compile(beside_one_that_looks(json!({ "pattern": "^a*$" })));
     assert!(plain.accepts(&json!({ "x": same, "y": "name" })) && !plain.accepts(&json!({ "y": "-name" })));
 }

@@ -192,7 +192,7 @@ impl Schema {
             return Ok(());
         }
         let object = |fields: serde_json::Map<String, Value>| Value::Object(fields);
-        // All at once, because each is checked with all that is required beside it. Those that seem
+        // All at once, because each is checked with all that is required next to it. Those that seem
         // wrong are looked at alone: two may only not go together. So are the first where all are too many.
         let all = object(declared().map(|(key, default)| (key.to_owned(), default.clone())).collect());
         let suspects = self.can_explain(&all).then(|| self.wrong_fields(&all));

@@ -82,7 +82,7 @@ impl Patterns {
         let says = |place: String| {
             problem(
                 &place,
-                "how long this pattern takes cannot be told; beside what most engines know, only look-around and \
+                "how long this pattern takes cannot be told; in addition to what most engines know, only look-around and \
                  references back (`\\1`, `\\k<name>`) can be used, at most 100 of them",
             )
         };

@@ -43,7 +43,7 @@ pub(super) fn marks_secret(schema: &Value) -> bool {
 /// ```
 #[derive(Debug, Clone, Default)]
 pub struct Redactor {
-    /// Names that are secret beside the usual ones.
+    /// Names that are secret besides the usual ones.
     own: Names,
     key: Option<MarkKey>,
 }
@@ -59,7 +59,7 @@ impl std::fmt::Debug for MarkKey {
 }
 
 impl Redactor {
-    /// Hides these names beside the usual ones ([`is_secret_name`]), and longer names that end with one of
+    /// Hides these names besides the usual ones ([`is_secret_name`]), and longer names that end with one of
     /// them; case, `-` and `_` make no difference.
     pub fn with_names<S: AsRef<str>>(names: impl IntoIterator<Item = S>) -> Self {
         Self { own: Names::of_words(names), key: None }

@@ -60,7 +60,7 @@ impl Read {
         self.looks || self.shape.is_possessive
     }
 
-    /// Whether it would be tried where one beside it has to be: boundaries of words are no part of one pass then.
+    /// Whether it would be tried where one next to it has to be: boundaries of words are no part of one pass then.
     pub(super) fn may_be_tried(&self) -> bool {
         self.shape.is_tried
     }
@@ -173,7 +173,7 @@ fn is_of_words(kind: &AssertionKind) -> bool {
 pub(super) struct Tried {
     /// How many steps one attempt takes for a byte.
     steps: usize,
-    /// How often an attempt may go through the text beside that, as a power of its length.
+    /// How often an attempt may go through the text besides that, as a power of its length.
     rounds: u32,
     matcher: Option<fancy_regex::Regex>,
 }

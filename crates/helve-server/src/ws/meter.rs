@@ -11,7 +11,7 @@ use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use crate::reading::FREE_BYTES;
 
-/// What a ping or a pong of a client takes beside its content.
+/// What a ping or a pong of a client takes besides its content.
 const CONTROL_HEAD_BYTES: usize = 6;
 
 /// A connection from which no more is read than its [`Meter`] allows.

@@ -122,7 +122,7 @@ enum Position {
     Branch,
 }
 
-/// The names of types that are a part of an object, beside other fields of it: `$ref` beside `properties`.
+/// The names of types that are a part of an object, next to other fields of it: `$ref` and `properties`.
 fn find_parts(value: &Value, found: &mut HashSet<String>) {
     match value {
         Value::Object(fields) => {

@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 use super::seal;
 use crate::keys::Disagreement;
 
-// - `body`: the question as JSON. The columns beside it are what it is found by.
+// - `body`: the question as JSON. The other columns are for finding it.
 // - `changed`: the number of its last change, which grows with every change of any question.
 pub(crate) const TABLES: &str = "
 CREATE TABLE IF NOT EXISTS approvals (

@@ -76,7 +76,7 @@ pub enum CheckpointError {
     Store(#[from] StoreError),
 }
 
-/// Signs checkpoints. Kept in a file beside the journal that nobody else can read.
+/// Signs checkpoints. Kept in a file next to the journal that nobody else can read.
 pub struct SigningKey {
     pair: Ed25519KeyPair,
     /// Marks secrets in the journal.
@@ -117,7 +117,7 @@ impl SigningKey {
         }
     }
 
-    /// The key beside a journal, whichever the journal tells of.
+    /// The key next to a journal, whichever the journal tells of.
     pub(crate) fn find_or_make(journal: &Path) -> Result<Self, CheckpointError> {
         let path = Self::path(journal);
         let failed = |error| CheckpointError::File(path.clone(), error);

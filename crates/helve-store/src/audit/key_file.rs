@@ -37,7 +37,7 @@ pub(crate) fn told_at(path: &Path) -> Result<Option<String>, StoreError> {
     }
 }
 
-/// Compares the key beside the journal with the chain, which must be sound. One that is not there signs nothing.
+/// Compares the key next to the journal with the chain, which must be sound. One that is not there signs nothing.
 pub(super) fn verify(db: &Connection, journal: &Path) -> rusqlite::Result<Option<Disagreement>> {
     let Some((seq, key)) = told(db)? else { return Ok(None) };
     let path = SigningKey::path(journal);

@@ -68,7 +68,7 @@ fn check(cut: &Cut, journal: &Path) -> Result<Position, String> {
     let key = match SigningKey::find(journal) {
         Ok(Some(key)) => key.verifying(),
         Ok(None) => {
-            let gone = "the key that vouches for that, the `.key` file beside the journal, is gone";
+            let gone = "the key that vouches for that, the `.key` file next to the journal, is gone";
             return Err(gone.to_owned());
         }
         Err(error) => return Err(format!("the key that vouches for that cannot be read: {error}")),

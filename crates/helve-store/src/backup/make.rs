@@ -3,7 +3,7 @@
 //! SQLite's online backup, and not `VACUUM INTO`: it copies pages, so it needs no memory for rows, keeps the file as it
 //! is, damage included, which the check then finds, and can tell how far it is. By itself it would begin anew
 //! at each write; a read transaction around all of it holds the moment instead. Writers go on
-//! meanwhile; only the log beside the database cannot shrink until the copy is made.
+//! meanwhile; only the log next to the database cannot shrink until the copy is made.
 
 use std::fs::{self, File, TryLockError};
 use std::io;
@@ -65,7 +65,7 @@ impl Backup {
     }
 }
 
-/// Copies the database as it is now, without a log beside it. Returns how far its chain has come.
+/// Copies the database as it is now, without a log next to it. Returns how far its chain has come.
 fn copy_ledger(
     journal: &Path,
     to: &Path,
@@ -194,7 +194,7 @@ fn mark(
     Ok(files)
 }
 
-/// A backup in the making, beside where it will be. Its lock tells it from what a killed process left.
+/// A backup in the making, next to where it will be. Its lock tells it from what a killed process left.
 struct Part {
     folder: PathBuf,
     lock: Option<File>,

@@ -1,6 +1,6 @@
 //! Putting a ledger in place of another, so that a crash leaves one of them, whole.
 //!
-//! The new files are copied beside the place first, into `helve.db.restoring/`. Then a file `commit` is written there:
+//! The new files are copied next to the place first, into `helve.db.restoring/`. Then a file `commit` is written there:
 //! from then on the restore happens, even if the process dies, because the process that opens the ledger next finishes it.
 //! Each step can be done twice. The old files end up in `helve.db.before/TIME/`.
 
@@ -18,7 +18,7 @@ const RESTORING: &str = ".restoring";
 const BEFORE: &str = ".before";
 const COMMIT: &str = "commit";
 
-/// What stands beside a database and belongs to it alone. A log that is left would be read into the new one.
+/// What stands next to a database and belongs to it alone. A log that is left would be read into the new one.
 const LOGS: [&str; 3] = ["-wal", "-shm", "-journal"];
 
 /// What is replaced.
@@ -32,7 +32,7 @@ pub(super) fn put_aside(journal: &Path) -> Option<PathBuf> {
     Some(last.join(journal.file_name()?)).filter(|file| file.is_file())
 }
 
-/// A ledger beside its place.
+/// A ledger next to its place.
 pub(super) struct Staged {
     folder: PathBuf,
     /// The name of the folder for what stands at the place.
@@ -90,7 +90,7 @@ impl Staged {
             for ending in LOGS {
                 move_away(&with_ending(journal, ending), &kept(ending))?;
             }
-            // Before the new database is there: after a power cut it must not stand beside the old log.
+            // Before the new database is there: after a power cut it must not stand next to the old log.
             sync_folder(folder)?;
         }
         progress(Stage::Placing.at(2, 5));

@@ -125,7 +125,7 @@ impl Backup {
         Ok(Restored { journal: journal.clone(), aside })
     }
 
-    /// Copies everything beside the place, where it changes nothing yet.
+    /// Copies everything next to the place, where it changes nothing yet.
     fn stage(
         &self,
         journal: &Path,
@@ -133,7 +133,7 @@ impl Backup {
         progress: &mut impl FnMut(Progress),
     ) -> Result<Staged, BackupError> {
         let staged =
-            Staged::begin(journal, at).map_err(|source| BackupError::io("write beside", journal, source))?;
+            Staged::begin(journal, at).map_err(|source| BackupError::io("write next to", journal, source))?;
         let (mut done, total) = (0, self.bytes());
         for mark in &self.manifest.files {
             let mut told = |count| {

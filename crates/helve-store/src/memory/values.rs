@@ -1,6 +1,6 @@
 //! The values: reading, changing, and forgetting what has expired.
 //!
-//! What an owner has in a scope is counted in a table beside, so that limits cost no scan. What has
+//! What an owner has in a scope is counted in a separate table, so that limits cost no scan. What has
 //! expired counts until it is swept, a few with every change, and all of it before anybody is told
 //! that there is no room.
 //!

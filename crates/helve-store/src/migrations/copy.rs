@@ -1,4 +1,4 @@
-//! The copy of a file as it was before its format changed: `journal.db.format-2`, with its anchor beside it.
+//! The copy of a file as it was before its format changed: `journal.db.format-2`, with its anchor next to it.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};

@@ -6,7 +6,7 @@
 //! | 2 | runs, memory and effects; later also approvals, sessions and API keys, under the same number |
 //! | 3 | all of these, an entry that vouches for each row that decides, and an index of runs |
 //!
-//! A file is migrated when it is opened for writing. A copy is put beside it first; then one transaction changes
+//! A file is migrated when it is opened for writing. A copy is put next to it first; then one transaction changes
 //! the tables, appends an entry that says from which format to which, and sets the number. So a crash leaves the
 //! old file or the new one. Entries are never rewritten: their hashes hold over the step.
 //!

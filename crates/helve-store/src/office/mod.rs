@@ -1,6 +1,6 @@
 //! The office pack's own file: accounts, mails, calendars, tasks and contacts, and what is to be sent.
 //!
-//! It stands beside the ledger and is none of it: a sync that writes ten thousand mails holds up no call. One
+//! It stands next to the ledger and is none of it: a sync that writes ten thousand mails holds up no call. One
 //! connection writes, a few read.
 
 mod accounts;

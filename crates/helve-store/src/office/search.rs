@@ -12,7 +12,7 @@ pub(super) struct Search {
 }
 
 impl Search {
-    /// For a table that has trigrams beside it.
+    /// For a table that has trigrams next to it.
     pub(super) fn new(words: &[String]) -> Self {
         Self::of(words, true)
     }

@@ -10,7 +10,7 @@ use crate::audit::{Audit, COST_MARK, begun_from};
 use crate::error::StoreError;
 use crate::schema;
 
-/// What a row takes beside head and payload: hashes, ids and its place in indexes.
+/// What a row takes besides head and payload: hashes, ids and its place in indexes.
 const ROW_BYTES: i64 = 220;
 
 impl Audit {

@@ -41,7 +41,7 @@ pub(crate) struct Ledger {
     memory: Settings,
     page_limit: u32,
     identity: Option<(u64, u64)>,
-    /// The log beside the database. SQLite does not remove it while we have it open.
+    /// The log next to the database. SQLite does not remove it while we have it open.
     log: Log,
     position: Position,
     rows: Rows,
@@ -181,7 +181,7 @@ impl Ledger {
         Ok(verdicts)
     }
 
-    /// Fails where another file stands at our path, or beside it: SQLite would go on writing to one that nobody
+    /// Fails where another file stands at our path, or next to it: SQLite would go on writing to one that nobody
     /// will find again.
     fn check_files(&self) -> Result<(), StoreError> {
         if schema::identity(&self.path) != self.identity {
@@ -230,7 +230,7 @@ impl Ledger {
         Ok(())
     }
 
-    /// Moves everything into the database file and empties the log beside it.
+    /// Moves everything into the database file and empties the log next to it.
     pub(super) fn checkpoint(&self) -> Result<(), StoreError> {
         self.sqlite(self.db.query_one("PRAGMA wal_checkpoint(TRUNCATE)", [], |_| Ok(())))
     }
@@ -249,7 +249,7 @@ impl Ledger {
         }))
     }
 
-    /// Moves what it can into the database file, so that the log beside it need not grow. On a full
+    /// Moves what it can into the database file, so that the log next to it need not grow. On a full
     /// disk this makes the room that is left last several times as long.
     pub(super) fn reuse_log(&self) {
         if let Err(error) = self.db.query_one("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(())) {

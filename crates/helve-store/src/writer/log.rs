@@ -1,4 +1,4 @@
-//! The log beside the database, `-wal`: whether it is still the one that SQLite writes to.
+//! The log next to the database, `-wal`: whether it is still the one that SQLite writes to.
 
 use std::path::{Path, PathBuf};
 

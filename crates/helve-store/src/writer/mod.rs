@@ -99,7 +99,7 @@ impl Backend for Writer {
 
     fn tidy(&mut self, verdicts: &[Verdict]) {
         if verdicts.iter().any(|verdict| matches!(verdict, Verdict::Erased(count) if *count > 0)) {
-            // The log beside the database still holds what was erased. The group is on disk, so
+            // The log next to the database still holds what was erased. The group is on disk, so
             // this must not fail it.
             if let Err(error) = self.ledger.checkpoint() {
                 tracing::warn!(

@@ -23,7 +23,7 @@ fn open_small(place: &Place) -> Store {
     Store::open(&place.db(), options).unwrap()
 }
 
-/// Room for 160 pages beside the reserve.
+/// Room for 160 pages besides the reserve.
 fn open_with_reserve(place: &Place) -> Store {
     let mut options = StoreOptions::default();
     options.pages_max = Some(160 + u32::try_from(options.reserve_bytes / 4_096).unwrap());

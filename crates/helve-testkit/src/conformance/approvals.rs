@@ -247,7 +247,7 @@ async fn what_does_not_fit_starts_nothing_and_burns_nothing((ledger, clock): Ben
     let mut unknown = asked.clone();
     unknown.id = ApprovalId::new(clock.now());
     refused(vec![start(&clock, &unknown).1], Spent::NotFound).await;
-    // All or none: what stands beside it does not start either.
+    // All or none: what stands next to it does not start either.
     let beside = SampleCall::at("mail/send", clock.now()).started();
     refused(vec![beside, start(&clock, &other).1], Spent::DoesNotFit).await;
     let twice = vec![start(&clock, &asked).1, start(&clock, &asked).1];

@@ -38,7 +38,7 @@ pub struct CodeOptions {
     pub javascript: Option<PathBuf>,
     /// The shell that runs scripts.
     pub shell: Option<PathBuf>,
-    /// Files and folders that code may read beside the system's.
+    /// Files and folders that code may read besides the system's.
     pub read: Vec<PathBuf>,
     /// Hosts that code may reach, as `HOST:PORT`, through a proxy.
     pub network: Vec<String>,
@@ -54,7 +54,7 @@ pub struct CodeOptions {
     pub artifacts_max: usize,
     /// Bytes of one file that a call gives back; of a larger one, only its name and size.
     pub artifact_bytes_max: u64,
-    /// Where work directories are kept that a call asks to keep. Without it: beside the journal.
+    /// Where work directories are kept that a call asks to keep. Without it: next to the journal.
     pub sessions: Option<PathBuf>,
 }
 
@@ -267,7 +267,7 @@ impl Runner {
         let finished = running.attend(attendance, stop.clone()).await;
         self.warm_up(input.language);
         if stop.is_cancelled() && !context.is_cancelled() {
-            // Calls beside the one that waits are still wanted: the code will ask for them again.
+            // Calls parallel to the one that waits are still wanted: the code will ask for them again.
             let _ = tokio::time::timeout(context.time_left(), bridge.join_next()).await;
             // What it left is forgotten: when a person has decided, the code runs again from its start.
             return Err(ToolError::new(ErrorCode::PermissionDenied, "a call of the code waits for a person"));

@@ -14,7 +14,7 @@ const LIKENESS_MIN: f64 = 0.75;
 /// Most names that are looked at: this is a courtesy, not a search.
 const NAMES_MAX: usize = 2_000;
 
-/// There is no such file, but perhaps a similar one beside it.
+/// There is no such file, but perhaps a similar one next to it.
 pub(super) fn no_file(folder: impl AsFd, name: &OsStr, shown: &str) -> ToolError {
     let error = ToolError::failed(format!("there is no file `{shown}`"));
     let near = names_like(folder, name);

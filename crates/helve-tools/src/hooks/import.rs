@@ -29,7 +29,7 @@ pub struct Imported {
     pub groups: Vec<(HookEvent, HookGroup)>,
     /// What could not be taken over, and why.
     pub left_out: Vec<String>,
-    /// The permissions beside them, which are not taken over.
+    /// The permissions next to them, which are not taken over.
     pub permissions: Permissions,
 }
 

@@ -237,7 +237,7 @@ fn is_empty_form(schema: &Value) -> bool {
 const WHOLE: [&str; 7] = ["allOf", "anyOf", "oneOf", "not", "if", "patternProperties", "minProperties"];
 
 /// How a field of a form is written. Where the document says nothing an object is JSON, as OpenAPI
-/// 3.1 has it: its fields would else stand beside those of the form.
+/// 3.1 has it: its fields would else stand next to those of the form.
 fn form_style(encoding: Option<&Value>) -> Result<QueryStyle, String> {
     let Some(encoding) = encoding else { return Ok(QueryStyle::Whole) };
     if ["style", "explode", "allowReserved"].iter().any(|key| encoding.get(*key).is_some()) {

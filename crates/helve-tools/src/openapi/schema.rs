@@ -228,7 +228,7 @@ impl<'d> Converter<'d> {
     }
 }
 
-/// In 3.0 an exclusive bound is a flag beside the bound.
+/// In 3.0 an exclusive bound is a flag next to the bound.
 fn bounds(out: &mut Map<String, Value>, source: &Map<String, Value>) {
     for (flag, bound) in [("exclusiveMinimum", "minimum"), ("exclusiveMaximum", "maximum")] {
         if source.get(flag) == Some(&Value::Bool(true))
@@ -248,7 +248,7 @@ fn types(value: &Value) -> Option<Value> {
     }
 }
 
-/// In 3.0 null is a flag beside the type.
+/// In 3.0 null is a flag next to the type.
 fn nullable(mut schema: Map<String, Value>) -> Value {
     let combined = ["$ref", "allOf", "anyOf", "oneOf"].iter().any(|key| schema.contains_key(*key));
     if combined {

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 /// What a program may reach. Nothing, unless said.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Reach {
-    /// Files and folders that the program may read, beside the system's programs and libraries and the
+    /// Files and folders that the program may read, besides the system's programs and libraries and the
     /// folder in which it starts.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read: Vec<PathBuf>,

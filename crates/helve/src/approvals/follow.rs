@@ -145,7 +145,7 @@ pub(super) fn out_of_reach(registry: &Registry, approval: &Approval) -> Option<T
     let why = if approval.withheld {
         "this call is approved, but its arguments hold a secret, which is not kept".to_owned()
     } else if registry.tool(&approval.tool).is_none() {
-        // What a server has beside tools is asked about too, and is in no registry.
+        // What a server has besides tools is asked about too, and is in no registry.
         format!("this is approved, but `{}` is not among the tools that can be called", approval.tool)
     } else {
         return None;

@@ -180,7 +180,7 @@ impl ComposedBuilder<Sequence> {
 }
 
 impl ComposedBuilder<Parallel> {
-    /// Adds a step beside the others.
+    /// Adds a step that runs in parallel with the others.
     pub fn step(mut self, step: Step) -> Self {
         self.shape.steps.push(step);
         self

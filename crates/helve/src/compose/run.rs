@@ -85,7 +85,7 @@ impl<'a> Run<'a> {
         (call.timeout, call.cancellation) = (part.timeout, cancellation);
         let outcome = match self.host {
             Some(host) => host.part(self.context, Arc::clone(path), call).run().await,
-            // A composition that is tried without a runtime, as in the tests beside this.
+            // A composition that is tried without a runtime, as in the tests next to this.
             None => self.context.call_part(Arc::clone(path), call).await,
         };
         let ended = match outcome.status {

@@ -133,7 +133,7 @@ pub enum OnError {
     /// It fails too, and what was done stays done.
     #[default]
     Stop,
-    /// It goes on; the error stands beside the results.
+    /// It goes on; the error stands next to the results.
     Continue,
     /// It fails too, and what was done is undone.
     Undo,

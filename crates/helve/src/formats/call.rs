@@ -12,7 +12,7 @@ use crate::{Call, Caller, ErrorCode, Stage, ToolError};
 /// Longest name that is passed on; no tool has a longer one.
 const NAME_BYTES_MAX: usize = 1_024;
 const ID_BYTES_MAX: usize = 512;
-/// Bounds on what is kept beside the call, such as a signature.
+/// Bounds on what is kept with the call, such as a signature.
 const EXTRA_LIMITS: JsonLimits = JsonLimits { bytes: 256 << 10, values: 256, depth: 8 };
 
 /// Bounds on what a provider, or a server that poses as one, may send.

@@ -113,9 +113,9 @@ struct Shown {
     is_whole: bool,
 }
 
-/// What hooks want the model to know beside the result of a call, if anything.
+/// What hooks want the model to know in addition to the result of a call, if anything.
 pub fn context_text(outcome: &Outcome) -> Option<String> {
-    /// Most that hooks may say beside one result.
+    /// Most that hooks may add to one result.
     const BYTES_MAX: usize = 16 << 10;
     if outcome.context.is_empty() {
         return None;

@@ -19,7 +19,7 @@ pub(crate) struct OfCall<'a> {
     pub(crate) arguments: &'a Value,
     pub(crate) caller: &'a Caller,
     pub(crate) call_id: CallId,
-    /// What the event brings beside these.
+    /// What the event brings besides these.
     pub(crate) more: Vec<(&'static str, Value)>,
 }
 

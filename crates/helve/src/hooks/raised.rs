@@ -143,7 +143,7 @@ impl Runtime {
     }
 }
 
-/// How often one caller may raise events, and how many at once. A rule about that holds beside these, so
+/// How often one caller may raise events, and how many at once. A rule about that holds besides these, so
 /// that no file of a project takes them away.
 pub(crate) fn limits() -> Vec<LimitRule> {
     let own = LimitRule::for_tools(RAISE).by([CountBy::Caller]).concurrency(CONCURRENT_PER_CALLER_MAX);

@@ -28,7 +28,7 @@ use helve_core::ports::Limiter;
 pub(crate) struct Limiters {
     /// The rules of the settings.
     pub(crate) calls: Limits,
-    /// What holds for events from outside beside these.
+    /// What holds for events from outside besides these.
     pub(crate) events: Limits,
     pub(crate) costs: Costs,
     pub(crate) health: Health,

@@ -78,7 +78,7 @@ impl Watched {
     ) -> Result<Status, ToolError> {
         let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, &record.subject);
         of.more.push(("tool_response", output.value.clone()));
-        // What MCP clients get beside it is shown too, or it would pass hooks by.
+        // What MCP clients get besides it is shown too, or it would pass hooks by.
         if record.result.attached_more_than(&output.value, Some(&self.tool)) {
             of.more.extend(attached(&record.result));
         }
@@ -149,7 +149,7 @@ fn attached(result: &ResultRecord) -> Option<(&'static str, Value)> {
     Some(("tool_content", serde_json::from_str(content.get()).unwrap_or_default()))
 }
 
-/// What hooks say after the fact reaches the model beside the result, and the user.
+/// What hooks say after the fact reaches the model with the result, and the user.
 fn tell(fired: &Fired, record: &mut CallRecorder<'_>) {
     let scrubber = record.arguments.scrubber();
     record.messages.tell_model(fired.for_model(), scrubber);

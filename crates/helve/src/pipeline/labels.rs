@@ -137,7 +137,7 @@ pub(super) async fn enter(
     let Some(tool) = subject.tool().filter(|tool| !tool.is_composed()).cloned() else { return Ok(()) };
     let brought = brought(sessions.labels(), &tool, reads);
     let Some(session) = raise(sessions, brought, subject).await? else { return Ok(()) };
-    // It was judged by what the session held then; a call beside it may have brought the rest meanwhile.
+    // It was judged by what the session held then; a parallel call may have brought the rest meanwhile.
     let was_judged = votes.iter().any(|vote| vote.source == VoteSource::Labels);
     if let Some(carrier) = carrier(sessions.labels(), subject).filter(|_| !was_judged)
         && let Some(reason) = hands_over(&tool, brought, session.labels().without(brought), &carrier)
@@ -386,7 +386,7 @@ enum Times {
 fn leaves_no_room(schema: &Value, times: Times, depth: usize) -> bool {
     const DEPTH_MAX: usize = 16;
     let Some(schema) = schema.as_object().filter(|_| depth < DEPTH_MAX) else { return false };
-    // Under these, what stands beside them says less than it seems to.
+    // Under these, what stands next to them says less than it seems to.
     if ["$ref", "$dynamicRef", "prefixItems"].iter().any(|keyword| schema.contains_key(*keyword)) {
         return false;
     }

@@ -9,7 +9,7 @@
 //! | [`GateRecorder`] | the votes on the call, and what the gate decided |
 //! | [`WorkRecord`] | what the tool did: attempts, cost, effects, undo |
 //! | [`ResultRecord`] | the answer as it is recorded |
-//! | [`Messages`] | what the model and the user are told beside it |
+//! | [`Messages`] | what the model and the user are told besides it |
 
 mod arguments;
 mod bill;

@@ -39,7 +39,7 @@ impl Broken {
         }
     }
 
-    /// Whether a tool of this layer would answer in its place. Beside a broken namespace another source of
+    /// Whether a tool of this layer would answer in its place. In addition to a broken namespace another source of
     /// the same layer may have tools of its own.
     fn bars(&self, layer: Layer, tool: &ToolName) -> bool {
         let is_below = match self.covers {

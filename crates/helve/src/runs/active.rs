@@ -329,7 +329,7 @@ impl ActiveRun {
         }
     }
 
-    /// Keeps the end of the part at `path` for the next entry that is waited for, where nothing goes on beside
+    /// Keeps the end of the part at `path` for the next entry that is waited for, where nothing else runs next to
     /// it and those it lies within, so that whatever it leaves behind is followed up at once. Else gives it back.
     pub(crate) fn buffer_if_alone(&self, path: &Arc<str>, end: Entry) -> Option<Entry> {
         let is_apart = |one: &GoingOn| {

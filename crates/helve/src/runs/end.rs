@@ -270,7 +270,7 @@ pub(crate) fn wind_up_dropped(
 }
 
 /// Leaves a run whose caller went away after the ledger had failed in its middle: not before its parts have
-/// stopped, or the process that resumes it would do beside them what they do.
+/// stopped, or the process that resumes it would do the same at the same time.
 pub(crate) fn leave_dropped(engine: &Arc<Engine>, run: &Arc<ActiveRun>) {
     let (engine, run) = (Arc::clone(engine), Arc::clone(run));
     run.cancellation.cancel();

@@ -178,7 +178,7 @@ fn refusal(why: NoParts) -> ToolError {
             let message = "the journal has failed in the middle of the run; nothing new starts";
             ToolError::new(ErrorCode::JournalUnavailable, message)
         }
-        // Not cancelled: that would take back what runs beside it, and is still wanted.
+        // Not cancelled: that would take back what runs at the same time, and is still wanted.
         NoParts::Waiting => {
             ToolError::new(ErrorCode::OutcomeUnknown, "the run waits for a person; nothing new starts")
         }

@@ -172,7 +172,7 @@ impl Phase {
         match self {
             Self::New => Self::Running,
             Self::Waiting { on, is_written: _ } => Self::Waiting { on, is_written: true },
-            // Its start has got there beside what was refused: now something of it must be gone on with.
+            // Its start has got there, unlike what was refused: now something of it must be gone on with.
             Self::Refused { halt, waiting: _ } => Self::Lost(halt),
             phase @ (Self::Running | Self::Lost(_) | Self::Over(_)) => phase,
         }

@@ -2,7 +2,7 @@
 //!
 //! Each run goes on in a task of its own, a few at a time. One that hangs, because the service that its tool asks
 //! does not answer, keeps its place for a moment only: then the next one has it, and the one that hangs goes on
-//! beside them until its tool's own time is up.
+//! in addition to them until its tool's own time is up.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::atomic::{AtomicU64, Ordering};

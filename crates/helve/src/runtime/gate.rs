@@ -1,4 +1,4 @@
-//! Questions to the gate beside calls: what a caller may see and do, its session, its permissions.
+//! Questions to the gate besides calls: what a caller may see and do, its session, its permissions.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

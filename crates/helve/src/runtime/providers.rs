@@ -101,7 +101,7 @@ impl Runtime {
         Ok(Answered { messages: result_messages(format, &calls, &ResultBudget::default()), calls })
     }
 
-    /// Tells hooks that all calls of one answer have ended. What they say to that stands beside the last
+    /// Tells hooks that all calls of one answer have ended. What they say to that stands next to the last
     /// result, where the model reads it before it goes on.
     async fn tell_batch(&self, ended: &mut [(ProviderCall, Outcome)], caller: &Caller) {
         if self.hooks().of(&HookEvent::PostToolBatch).is_none() {

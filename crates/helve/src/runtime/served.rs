@@ -1,4 +1,4 @@
-//! Reading what a server behind this runtime has beside tools: resources and prompts.
+//! Reading what a server behind this runtime has besides tools: resources and prompts.
 
 use std::sync::Arc;
 
@@ -54,7 +54,7 @@ impl Served {
 }
 
 impl Runtime {
-    /// Reads what a server has beside tools, through the whole pipeline: it is one record in the
+    /// Reads what a server has besides tools, through the whole pipeline: it is one record in the
     /// journal, raises labels, and hooks, rules and limits hold for it as for a call.
     ///
     /// A person can be asked about it too. Then the outcome is pending, and the same call made again

@@ -17,7 +17,7 @@ use crate::runs::ActiveRun;
 
 /// How often it is looked whether the last call has ended. Only while the process stops.
 const LOOK_PAUSE: Duration = Duration::from_millis(10);
-/// How long calls have to end once they were cancelled, beside the grace of each tool.
+/// How long calls have to end once they were cancelled, besides the grace of each tool.
 const END_MAX: Duration = Duration::from_secs(10);
 /// How long the journal has to write the last entries.
 const FLUSH_MAX: Duration = Duration::from_secs(10);

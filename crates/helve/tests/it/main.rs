@@ -2,7 +2,7 @@
 //!
 //! - `calls`: every stage of the pipeline, and what it does with a call;
 //! - `available`: what models are shown of the tools;
-//! - `attached`: what a tool gives beside its value;
+//! - `attached`: what a tool gives besides its value;
 //! - `endings`: timeouts, cancellation, panics, and callers who go away;
 //! - `retry`: which attempts are repeated, and when; `breaker`: tools that keep failing;
 //! - `costs`: what calls cost, and may cost;

@@ -99,7 +99,7 @@ enum Standing {
     Undone,
     /// It could not be undone, but its effect is.
     EffectUndone,
-    /// It may have been stopped before it began: something beside it failed.
+    /// It may have been stopped before it began: something parallel to it failed.
     Either,
 }
 

@@ -66,7 +66,7 @@ async fn a_sequence_tells_which_steps_failed() {
     let text = result_text(&outcome, &ResultBudget::default());
     assert!(text.contains("[Not all of it worked: step `two` failed (network);"), "{text}");
     let error = mcp_error(&outcome.status).unwrap();
-    assert_eq!(error["structured"]["results"]["one"]["a"], 1, "programs get the result beside the error");
+    assert_eq!(error["structured"]["results"]["one"]["a"], 1, "programs get the result with the error");
 }
 
 #[tokio::test]

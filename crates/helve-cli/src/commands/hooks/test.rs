@@ -87,7 +87,7 @@ fn answer(one: &Answered) -> Value {
     }
 }
 
-/// What it wrote beside an answer. One that failed or said no has it in there.
+/// What it wrote besides an answer. One that failed or said no has it in there.
 fn stderr(one: &Answered) -> Option<&str> {
     one.result.as_ref().ok()?.stderr.as_deref()
 }

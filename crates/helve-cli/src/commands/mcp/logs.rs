@@ -1,4 +1,4 @@
-//! `helve mcp logs`: what a server wrote beside its messages.
+//! `helve mcp logs`: what a server wrote besides its messages.
 
 use std::time::Duration;
 

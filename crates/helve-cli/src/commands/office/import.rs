@@ -105,7 +105,7 @@ async fn take(
     for file in &found.objects {
         take_objects(office, file, done).await?;
     }
-    // A folder may hold mails beside them; a file is one or the other.
+    // A folder may hold mails next to them; a file is one or the other.
     if found.objects.iter().any(|file| file == path) {
         return Ok(());
     }

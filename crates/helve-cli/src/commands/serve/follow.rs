@@ -1,7 +1,7 @@
 //! A server that runs follows the configuration: tools, MCP servers, rules, policies and hooks. It says what it
 //! takes up, what has to wait for a restart, what is wrong, and when that is mended.
 //!
-//! INVARIANT: calls see the tools of one configuration, before or after: they are made beside those that run, and
+//! INVARIANT: calls see the tools of one configuration, before or after: they are made next to those that run, and
 //! taken over in one step, or not at all. A call that has begun ends with the tool that it began with.
 
 use std::collections::{BTreeMap, BTreeSet};

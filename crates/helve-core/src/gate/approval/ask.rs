@@ -76,7 +76,7 @@ pub struct Grant {
     /// The binding of what was asked for, where a person has edited the arguments.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
-    /// What the person saw beside the arguments; see [`Approval::fingerprint`]. The start keeps it, so that a run that
+    /// What the person saw besides the arguments; see [`Approval::fingerprint`]. The start keeps it, so that a run that
     /// is taken up after a crash still knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
@@ -87,7 +87,7 @@ pub struct Grant {
 pub struct Approved {
     /// The approval that a person gave, or a rule stood for.
     pub approval_id: ApprovalId,
-    /// What the person saw beside the arguments; see [`Approval::fingerprint`].
+    /// What the person saw besides the arguments; see [`Approval::fingerprint`].
     pub fingerprint: Option<String>,
 }
 

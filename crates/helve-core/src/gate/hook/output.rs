@@ -45,7 +45,7 @@ pub struct HookOutput {
     /// The hook goes on by itself, and has no say.
     #[serde(flatten)]
     pub background: Background,
-    /// What a command wrote to stderr beside its answer. It says nothing to a call; a person who tests the
+    /// What a command wrote to stderr besides its answer. It says nothing to a call; a person who tests the
     /// hook sees by it that a guard broke and let everything through.
     #[serde(skip)]
     pub stderr: Option<String>,
@@ -244,7 +244,7 @@ impl HookOutput {
         Self::none().and_context(text)
     }
 
-    /// The same beside what is said already.
+    /// The same besides what is said already.
     pub fn and_context(self, text: impl Into<String>) -> Self {
         let text = text.into();
         self.specific(|specific| specific.additional_context = Some(text))

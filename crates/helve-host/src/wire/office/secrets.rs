@@ -1,5 +1,5 @@
 //! Where passwords and tokens of accounts lie: in the system's keyring where there is one, else in Helve's encrypted
-//! file, beside the tokens of MCP servers.
+//! file, besides the tokens of MCP servers.
 //!
 //! INVARIANT: a secret is in no other file, in no argument of a program and in no text that anybody reads.
 

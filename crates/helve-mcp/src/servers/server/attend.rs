@@ -120,7 +120,7 @@ impl Server {
         let discovered = discover(self, connection, LIST_MAX).await;
         let late = match discovered {
             Ok(Found { offer, tools, late }) => {
-                // What it had beside tools stays until it is known anew.
+                // What it had besides tools stays until it is known anew.
                 let before = |offer: Offer| offer.with_resources_and_prompts(self.offer().without_tools());
                 self.take_offer(if late.is_some() { before(offer) } else { offer }, tools);
                 Ok(late)
@@ -142,7 +142,7 @@ impl Server {
         Ok(())
     }
 
-    /// Adds what a server offers beside its tools, which are registered.
+    /// Adds what a server offers besides its tools, which are registered.
     fn take_late(&self, beside: Offer) {
         // Under the lock that stopping takes.
         let _registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);

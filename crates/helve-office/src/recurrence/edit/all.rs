@@ -202,7 +202,7 @@ fn shift_until(
     Ok(())
 }
 
-/// Takes out overrides that the new rule has no occurrence for: they would be shown beside it.
+/// Takes out overrides that the new rule has no occurrence for: they would be shown next to it.
 fn drop_orphans(document: &mut Document, uid: &str) -> Result<Changed, SeriesEditError> {
     let series = series(document, uid)?;
     let mut changed = Changed::default();

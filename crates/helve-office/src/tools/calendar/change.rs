@@ -236,7 +236,7 @@ async fn index(
     done.map_err(broken)
 }
 
-/// What an object is now, beside what a call made of it.
+/// What an object is now, besides what a call made of it.
 enum Now {
     /// As the call left it.
     Done(Option<Object>),

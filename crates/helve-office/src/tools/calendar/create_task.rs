@@ -188,7 +188,7 @@ fn document(input: &Input, uid: &str, asker: &Zone, now: Timestamp) -> Result<Do
     }
     if let Some(recurrence) = &input.recurrence {
         let due = due.as_ref().ok_or_else(|| {
-            wrong("recurrence", "`due` beside it", "a task that repeats needs to be due for the first time")
+            wrong("recurrence", "`due` as well", "a task that repeats needs to be due for the first time")
         })?;
         // A rule counts from a start.
         task.add(&due.property("DTSTART")?);

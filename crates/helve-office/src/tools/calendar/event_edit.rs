@@ -38,7 +38,7 @@ pub(super) struct Edit<'a> {
 pub(super) struct Outcome {
     /// The object that was there, as it is to be.
     pub(super) document: Document,
-    /// A new object beside it, where the series is split.
+    /// A new object next to it, where the series is split.
     pub(super) new: Option<Document>,
     pub(super) new_uid: String,
     pub(super) notes: Vec<String>,

@@ -69,7 +69,7 @@ pub(super) struct Unseen {
 }
 
 impl Unseen {
-    /// It on a line, beside the names of calendars.
+    /// It on a line, next to the names of calendars.
     pub(super) fn told(&self) -> String {
         format!("account `{}`: {}", self.account, self.why)
     }

@@ -223,7 +223,7 @@ async fn answer(office: &Office, input: &Input, context: &Context) -> Result<Eve
 
 async fn plan(office: &Office, input: &Input, context: &Context) -> Result<EventPlan, ToolError> {
     if !input.changes_something() {
-        return Err(wrong("id", "something to change beside it", "nothing is to be changed"));
+        return Err(wrong("id", "something to change as well", "nothing is to be changed"));
     }
     let id = ObjectId::parse(&input.id, Kind::Event)?;
     let asker = asker(office, input.time_zone.as_ref())?;

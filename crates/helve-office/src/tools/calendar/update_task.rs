@@ -137,7 +137,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
 
 async fn answer(office: &Office, input: &Input, context: &Context) -> Result<TaskChanged, ToolError> {
     if !input.changes_something() {
-        return Err(wrong("id", "something to change beside it", "nothing is to be changed"));
+        return Err(wrong("id", "something to change as well", "nothing is to be changed"));
     }
     let id = ObjectId::parse(&input.id, Kind::Task)?;
     let asker = asker(office, input.time_zone.as_ref())?;
@@ -286,7 +286,7 @@ fn set_recurrence(document: &mut Document, text: &str) -> Result<(), ToolError> 
         let main = main_component(document, "VTODO");
         let property = main.and_then(|main| main.property("DTSTART").or_else(|| main.property("DUE")));
         let property = property.ok_or_else(|| {
-            wrong("recurrence", "`due` beside it", "a task that repeats needs to be due for the first time")
+            wrong("recurrence", "`due` as well", "a task that repeats needs to be due for the first time")
         })?;
         let value = DateValue::parse(property.value())
             .map_err(|error| wrong("recurrence", "a task whose times can be read", error.to_string()))?;

@@ -62,7 +62,7 @@ pub(super) struct Found {
     /// When it is, for the order.
     #[serde(skip)]
     pub(super) at: Option<Timestamp>,
-    /// What the words are compared with beside the title.
+    /// What the words are compared with besides the title.
     #[serde(skip)]
     pub(super) more_words: String,
     /// Of people: how far the user vouches for them, from 0 to 1.

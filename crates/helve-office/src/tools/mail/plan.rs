@@ -149,7 +149,7 @@ fn check_choice(wanted: &Wanted) -> Result<(), ToolError> {
         return Err(wrong("reply_all", "`reply_all` needs `reply_to`: the mail that is answered"));
     }
     if wanted.html.is_some() && wanted.body.is_none() && wanted.draft.is_some() {
-        let message = "`html` alone would leave the draft's former text beside it; give `body` too";
+        let message = "`html` alone would leave the draft's former text next to it; give `body` too";
         return Err(wrong("html", message));
     }
     if wanted.version.is_some() && wanted.draft.is_none() {

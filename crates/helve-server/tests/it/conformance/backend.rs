@@ -1,4 +1,4 @@
-//! What the suite expects to find, as Helve's tools beside a few resources and prompts.
+//! What the suite expects to find, as Helve's tools besides a few resources and prompts.
 
 use std::sync::Arc;
 

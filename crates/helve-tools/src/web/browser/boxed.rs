@@ -12,7 +12,7 @@ use super::{BrowserPipes, StartBrowser};
 const COMMANDS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stable", "google-chrome"];
 
 /// The pipes of the DevTools protocol are the descriptors 3 and 4; a box gives 0, 1 and 2. What
-/// Chromium has to say beside them is kept for the error.
+/// Chromium has to say besides them is kept for the error.
 const SCRIPT: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
 /// Starts each browser in a box of its own.

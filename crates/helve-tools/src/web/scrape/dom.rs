@@ -1,7 +1,7 @@
 //! A parsed page, flat in memory.
 //!
 //! Nodes stand in one list and name each other by number, so that neither walking nor dropping a
-//! page recurses: 100,000 nested elements are as harmless as 100,000 beside each other. The parser
+//! page recurses: 100,000 nested elements are as harmless as 100,000 next to each other. The parser
 //! itself gets slower the deeper a page is and the more attributes one tag has; it is fed in small
 //! pieces and stopped when the page leaves all bounds. What was read until then is kept.
 

@@ -250,7 +250,7 @@ fn read_selector(text: &str) -> Result<Selector, ToolError> {
     Selector::parse(text).map_err(|problem| wrong_argument("selector", "a CSS selector", text, &problem))
 }
 
-/// Takes a page apart, beside the threads that serve others: a large one takes a while.
+/// Takes a page apart, off the threads that serve others: a large one takes a while.
 async fn extracted(input: &Input, selector: Option<Selector>, source: Source) -> Result<Output, ToolError> {
     let bytes_max = input.max_bytes;
     let work = move || page::extract(source, selector.as_ref(), bytes_max);

@@ -25,7 +25,7 @@ use tempfile::TempDir;
 
 use crate::call;
 
-/// A root with a few files, a folder beside it that nobody may see, and the tools.
+/// A root with a few files, a folder next to it that nobody may see, and the tools.
 pub(crate) struct World {
     dir: TempDir,
     tools: Vec<Tool>,

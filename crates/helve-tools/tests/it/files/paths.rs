@@ -90,7 +90,7 @@ async fn no_path_leads_out_of_the_root() {
     let outside: Vec<_> = std::fs::read_dir(world.path("outside")).unwrap().collect();
     assert_eq!(outside.len(), 1, "something was put outside");
     let above = std::fs::read_dir(world.path("")).unwrap().count();
-    assert_eq!(above, 3, "something was put beside the root");
+    assert_eq!(above, 3, "something was put next to the root");
 }
 
 #[tokio::test]
@@ -256,7 +256,7 @@ async fn no_name_leads_to_what_is_unwritable() {
     world.ok("file-write", late.clone()).await;
     unwritable.add([world.path("root/late.sh")]);
     assert_eq!(world.fails("file-write", late).await.code(), ErrorCode::PermissionDenied);
-    // Beside them everything is free.
+    // Next to them everything is free.
     for path in ["deep/other.sh", "conf/x", "gone/y.sh"] {
         world.ok("file-write", json!({ "path": path, "content": "x", "create_dirs": true })).await;
     }

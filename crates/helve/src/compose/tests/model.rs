@@ -167,7 +167,7 @@ proptest! {
             let (result, calls) = run(&host, &name, n).await;
             prop_assert_eq!(&result, &model(&shape, n));
             // From the record every part answers at once, so that a failure may stop more or fewer of
-            // those beside it. What is called again is called with the same.
+            // those next to it. What is called again is called with the same.
             let again = host_on_record(&host);
             let (second, calls_again) = run(&again, &name, n).await;
             prop_assert_eq!(&result, &second);

@@ -54,7 +54,7 @@ impl<'a> Rewriter<'a> {
             return Err("the top level must be one plain object".to_owned());
         }
         if root.contains_key("$defs") && root.contains_key("definitions") {
-            return Err(self.refusal("`$defs` beside `definitions`"));
+            return Err(self.refusal("`$defs` next to `definitions`"));
         }
         let mut rewritten = self.typed(root)?;
         let mut definitions = Map::new();
@@ -87,7 +87,7 @@ impl<'a> Rewriter<'a> {
             (Some(Value::Array(branches)), None) => self.union(fields, "anyOf", branches),
             (None, Some(Value::Array(branches))) => self.union(fields, "oneOf", branches),
             (None, None) => self.typed(fields).map(|typed| split_nullable(typed).into()),
-            _ => Err(self.refusal("`anyOf` beside `oneOf`")),
+            _ => Err(self.refusal("`anyOf` next to `oneOf`")),
         }
     }
 
@@ -134,7 +134,7 @@ impl<'a> Rewriter<'a> {
 
     fn only_remarks_beside(&self, fields: &Fields, keyword: &str) -> Result<(), String> {
         match fields.keys().find(|key| *key != keyword && !is_remark(key)) {
-            Some(key) => Err(self.refusal(&format!("`{key}` beside `{keyword}`"))),
+            Some(key) => Err(self.refusal(&format!("`{key}` next to `{keyword}`"))),
             None => Ok(()),
         }
     }
@@ -143,7 +143,7 @@ impl<'a> Rewriter<'a> {
     fn typed(&mut self, fields: &'a Fields) -> Result<Fields, String> {
         let kinds = self.kinds(fields)?;
         if fields.contains_key("enum") && fields.contains_key("const") {
-            return Err(self.refusal("`enum` beside `const`"));
+            return Err(self.refusal("`enum` next to `const`"));
         }
         let mut written = Map::new();
         if let Some(remark) = remark(fields) {

@@ -86,7 +86,7 @@ impl CallRecorder<'_> {
             outcome.parts = run.reports();
         }
         let content = self.result.attached.take();
-        // What Helve refused is not handed out beside the refusal.
+        // What Helve refused is not handed out with the refusal.
         outcome.content = content.filter(|_| match &outcome.status {
             Status::Done(_) => true,
             Status::Failed(error) => error.code() == ErrorCode::ExecutionFailed,

@@ -1,10 +1,10 @@
-//! What the model and the user are told beside the result.
+//! What the model and the user are told besides the result.
 
 use std::sync::Arc;
 
 use super::redacted::{Redacted, Scrubber};
 
-/// What the model and the user are told beside the result.
+/// What the model and the user are told besides the result.
 #[derive(Default)]
 pub(in crate::pipeline) struct Messages {
     pub(super) for_model: Redacted<Vec<String>>,

@@ -35,7 +35,7 @@ fn each_refusal_has_its_reason() {
             field(json!({ "type": "object", "properties": {}, "patternProperties": {} })),
             "`patternProperties`",
         ),
-        (field(json!({ "anyOf": [{ "type": "string" }], "type": "string" })), "`type` beside `anyOf`"),
+        (field(json!({ "anyOf": [{ "type": "string" }], "type": "string" })), "`type` next to `anyOf`"),
         (field(json!({ "oneOf": [{ "type": "number" }, { "type": "integer" }] })), "branches may overlap"),
         (field(json!({ "$ref": "#/properties/g" })), "which points to no definition"),
         (field(json!({ "enum": [["a"]] })), "several types"),

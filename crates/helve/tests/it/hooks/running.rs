@@ -1,4 +1,4 @@
-//! How hooks run: until when, beside the call, as tools.
+//! How hooks run: until when, in parallel to the call, as tools.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Taking over what dead processes left, beside everything else.
+//! Taking over what dead processes left, while everything else goes on.
 
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
