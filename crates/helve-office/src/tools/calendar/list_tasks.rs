@@ -70,7 +70,7 @@ fn default_limit() -> u16 {
 enum Wanted {
     /// Nobody has begun it.
     Open,
-    /// A process is at it.
+    /// A person is at it.
     InProgress,
     /// It is done.
     Completed,

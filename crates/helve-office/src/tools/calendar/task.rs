@@ -17,7 +17,7 @@ use crate::zones::{Moment, Zone, ZoneTable};
 pub(super) enum TaskStatus {
     /// Nobody has begun.
     Open,
-    /// A process is at it.
+    /// A person is at it.
     InProgress,
     /// It is done.
     Completed,
