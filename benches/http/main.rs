@@ -30,7 +30,7 @@ const ROUND: Duration = Duration::from_secs(2);
 const CALLERS: [usize; 3] = [1, 16, 64];
 
 fn main() {
-    // The servers have threads of their own, as they would have a machine of their own.
+    // The servers have threads of their own, as they would have their own machine.
     let servers = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
     let folder = tempfile::tempdir().unwrap();
     let store = Arc::new(Store::open(&folder.path().join("journal.db"), StoreOptions::default()).unwrap());

@@ -7,7 +7,7 @@
 //! Both eras of the protocol are measured, since a call costs a server more where the request has to say
 //! who asks. To a backend that knows it, Helve and rmcp's client speak the newer one whatever the client spoke.
 //!
-//! Every part is a process of its own, so that its processor time and memory can be read. Ways take
+//! Every part is its own process, so that its processor time and memory can be read. Ways take
 //! turns in rounds, so that a noisy machine is noisy for all. FastMCP is what
 //! `scripts/setup-mcp.sh target/mcp-peers` installed; without it that line is left out and said so.
 
@@ -48,7 +48,7 @@ struct Way {
 }
 
 async fn measure() {
-    // For reqwest, which comes without a provider of its own.
+    // For reqwest, which comes without its own provider.
     let _ = helve_net::Client::new(helve_net::NetPolicy::default()).unwrap();
     let backend = Part::start("backend-http", &[]);
     let upstream = backend.url();

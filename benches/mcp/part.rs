@@ -1,4 +1,4 @@
-//! A part of the benchmark in a process of its own.
+//! A part of the benchmark in its own process.
 
 use std::io::{BufRead, BufReader};
 use std::net::{TcpListener, TcpStream};

@@ -39,7 +39,7 @@ pub(crate) fn play(role: &str) {
             "copy" => copy(&std::env::var("MCP_BENCH_UPSTREAM").unwrap()).await,
             "proxy-http" => {
                 let upstream = std::env::var("MCP_BENCH_UPSTREAM").unwrap();
-                // For reqwest, which comes without a provider of its own.
+                // For reqwest, which comes without its own provider.
                 let _ = Client::new(NetPolicy::default()).unwrap();
                 let client = ().serve(StreamableHttpClientTransport::from_uri(upstream)).await.unwrap();
                 proxy(client).await;

@@ -2,7 +2,7 @@
 //! loopback, over connections that are kept. `cargo bench -p helve-benches --bench net`
 //!
 //! The ratio of rates is what counts, and it has the moods of the machine in it. The ratio of the client's own time on
-//! a processor, kernel included, has not: the server runs on a thread of its own.
+//! a processor, kernel included, has not: the server runs on its own thread.
 #![expect(clippy::print_stdout, reason = "a benchmark prints its figures")]
 #![expect(clippy::unwrap_used, reason = "a benchmark that cannot run should stop")]
 
@@ -117,7 +117,7 @@ fn rate(tokio: &Runtime, at_once: usize, requests: usize, fetch: &impl AsyncFn()
     Round { rate: (each * at_once) as f64 / started.elapsed().as_secs_f64(), cpu: cpu() - before }
 }
 
-/// A server on a thread of its own that answers whatever is asked.
+/// A server on its own thread that answers whatever is asked.
 fn serve(bytes: usize) -> SocketAddr {
     let (tell, told) = std::sync::mpsc::channel();
     std::thread::spawn(move || {

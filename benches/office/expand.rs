@@ -18,7 +18,7 @@ const ROUNDS: usize = 15;
 
 pub(crate) fn run(sizes: Sizes) {
     let words = Words::new();
-    // Each event in a file of its own, as calendar servers have them.
+    // Each event in its own file, as calendar servers have them.
     let files: Vec<String> = (0..sizes.series)
         .map(|number| {
             let event = series(number, YEAR_END, &words);

@@ -28,7 +28,7 @@ pub(crate) struct World {
 }
 
 impl World {
-    /// A file of its own with nothing in it yet.
+    /// Its own file with nothing in it yet.
     pub(crate) async fn new(server: impl MailStore) -> Self {
         let dir = tempfile::tempdir().unwrap();
         let db = OfficeDb::open(&dir.path().join("office.db")).unwrap();

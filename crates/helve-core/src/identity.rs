@@ -275,7 +275,7 @@ impl Key {
 }
 
 fn name_of(caller: &Caller) -> String {
-    caller.principal.clone().unwrap_or_else(|| "nobody in particular".to_owned())
+    caller.principal.clone().unwrap_or_else(|| "an unnamed caller".to_owned())
 }
 
 fn digest(secret: &str) -> String {

@@ -221,7 +221,7 @@ impl Message {
 ///
 /// INVARIANT: every message on a stream of lines is written by this. JSON allows line ends between its parts, and raw
 /// parts of a message keep theirs. Written as they are, they would end the message early, and a line between them could
-/// pass for a message of its own that a stranger wrote. Within texts JSON has none, so a space says the same.
+/// pass for its own message that a stranger wrote. Within texts JSON has none, so a space says the same.
 pub fn push_line(out: &mut Vec<u8>, message: &str) {
     out.extend_from_slice(one_line(message).as_bytes());
     out.push(b'\n');

@@ -6,7 +6,7 @@
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 
-/// An address range with a purpose of its own.
+/// An address range with its own purpose.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Special {
     /// What the range is for, for messages.

@@ -69,7 +69,7 @@ impl Client {
         Self::with_lookup(policy, system_lookup())
     }
 
-    /// A client that turns names into addresses in a way of its own.
+    /// A client that turns names into addresses in its own way.
     pub fn with_lookup(policy: NetPolicy, lookup: Lookup) -> Result<Self, NetError> {
         // Fails only where a provider is installed already, which is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
@@ -142,7 +142,7 @@ impl Client {
         let host = target.to_string();
         let checked = self.0.policy.check_target(&target);
         checked.map_err(|refused| NetError::refused(host.clone(), &refused))?;
-        // A client of its own: a connection that speaks HTTP/2 cannot be handed over.
+        // Its own client: a connection that speaks HTTP/2 cannot be handed over.
         let client = builder(&self.0.policy, &self.0.lookup, target.port).http1_only().build();
         let client = client.map_err(|error| NetError::Setup { source: error.into() })?;
         let mut outgoing = reqwest::Request::new(request.method, request.url);

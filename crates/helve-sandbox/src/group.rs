@@ -23,7 +23,7 @@ impl Running {
     /// Starts `executable` with its own environment and in its own process group.
     pub(crate) fn start(program: &Program, executable: &Path) -> Result<Self, LaunchError> {
         let refuse = |reason: String| LaunchError { command: program.command.clone(), reason };
-        // Without a folder of its own it starts at the root, so that nothing depends on where
+        // Without its own folder it starts at the root, so that nothing depends on where
         // Helve was started.
         let work_dir = program.work_dir.as_deref().unwrap_or(Path::new("/"));
         if !work_dir.is_dir() {

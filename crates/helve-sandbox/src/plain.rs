@@ -39,7 +39,7 @@ impl Default for Options {
 
 /// Starts programs without confining them (level L0).
 ///
-/// A program gets exactly the environment it is given, no shell, and a process group of its own.
+/// A program gets exactly the environment it is given, no shell, and its own process group.
 /// At its end, at its limit of output, and when the future is dropped, the whole group is killed. On
 /// cancellation and at its time limit the group first gets SIGTERM and five seconds to clean up.
 ///

@@ -113,7 +113,7 @@ impl Sandbox {
         self.options.min_level
     }
 
-    /// Starts a program in a box of its own, or without one where its policy says so.
+    /// Starts a program in its own box, or without one where its policy says so.
     pub async fn start(&self, job: Job) -> Result<RunningBox, SandboxError> {
         let refuse = |reason: String| SandboxError { command: job.command.clone(), reason };
         let (ask, order) = if job.policy.unconfined {
@@ -365,13 +365,13 @@ fn check_within(within: &[PathBuf], grants: &[Grant], program: &Path) -> Result<
     let grants = grants.iter().map(|grant| grant.path.as_path());
     let programs = std::iter::once(program).filter(|program| !of_system(program));
     match grants.chain(programs).find(|path| !is_agreed(path)) {
-        Some(path) => Err(format!("it would reach `{}`, which nobody has agreed to", path.display())),
+        Some(path) => Err(format!("it would reach `{}`, which was not agreed to", path.display())),
         None => Ok(()),
     }
 }
 
 /// What a program needs to run that is not among the system's: itself, and where it is one of
-/// several in a place of its own (`PREFIX/bin`, `PREFIX/lib`), that place.
+/// several in its own place (`PREFIX/bin`, `PREFIX/lib`), that place.
 fn installation(program: &Path) -> Vec<PathBuf> {
     if ALWAYS_VISIBLE.iter().any(|always| program.starts_with(always)) {
         return Vec::new();

@@ -166,7 +166,7 @@ impl Guard {
         }
     }
 
-    /// Who comes in; nobody in particular where that is not asked.
+    /// Who comes in; an unnamed caller where that is not asked.
     async fn admit(&self, parts: &Parts) -> Result<Option<(Visitor, Pass)>, Refusal> {
         let Parts { method, uri, headers, .. } = parts;
         if !is_probe(uri.path()) {

@@ -22,7 +22,7 @@ pub(crate) struct ServerState {
     pub(crate) config: ServerConfig,
     pub(crate) sessions: Sessions,
     pub(crate) links: Links,
-    /// Sessions over a connection of their own.
+    /// Sessions over their own connection.
     pub(crate) seats: Seats,
     /// Large bodies are read only by so many at once, so that memory is bounded.
     pub(crate) reading: Reading,

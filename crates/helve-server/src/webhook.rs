@@ -1,6 +1,6 @@
 //! A webhook: tells the people who decide of a question, with a link that opens the page.
 //!
-//! The link carries a sign-in code of its own, which is good once, as long as the question, and for
+//! The link carries its own sign-in code, which is good once, as long as the question, and for
 //! that question alone. It decides nothing by being opened: that takes a click on the page, and its token. The request is
 //! signed, so that the receiver knows where it comes from.
 

@@ -1,4 +1,4 @@
-//! Which processes are alive: each holds a lock on a file of its own for its life.
+//! Which processes are alive: each holds a lock on its own file for its life.
 //!
 //! The operating system drops the lock when a process dies, however it dies. So a claim on an
 //! idempotency key whose owner's lock can be taken was cut short.

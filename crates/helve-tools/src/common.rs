@@ -234,7 +234,7 @@ impl Hints {
 pub enum Retry {
     /// A preset by name.
     Preset(RetryPreset),
-    /// A policy of your own.
+    /// Your own policy.
     Policy(RetryPolicy),
 }
 

@@ -141,7 +141,7 @@ fn nothing_matches(filter: Option<&str>, app: &mut App<'_>) -> anyhow::Result<()
         Some(text) => {
             format!("nothing matches `{}`; `helve config keys` lists every key", escape::one_line(text, 128))
         }
-        None => "nobody set anything".to_owned(),
+        None => "no value differs from its default".to_owned(),
     })?;
     Ok(())
 }

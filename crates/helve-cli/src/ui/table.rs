@@ -212,7 +212,7 @@ impl Table {
         self
     }
 
-    /// Each cell after its heading on a line of its own, or, without headings, the cells of a row on
+    /// Each cell after its heading on its own line, or, without headings, the cells of a row on
     /// one line that the terminal may wrap.
     fn stacked(&self, paint: Paint) -> Vec<String> {
         let indent = " ".repeat(usize::from(self.indent));

@@ -242,7 +242,7 @@ fn a_stdio_client_that_comes_back_uses_the_approval_that_was_given_meanwhile() {
         for (tool, waits, done) in [("deed", "", "deed\n"), ("trip", "before\n", "before\ndeed\n")] {
             let home = Home::new();
             home.write("helve.toml", TRIP);
-            // Each time a process of its own, which ends with its client.
+            // Each time its own process, which ends with its client.
             let call = || {
                 let calls = json!([{ "name": tool, "arguments": {} }]);
                 run(&program, &args, &stdio(&home), &calls)["said"][0]["result"].clone()

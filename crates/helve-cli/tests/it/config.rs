@@ -122,7 +122,7 @@ fn a_filter_that_nothing_matches_is_said() {
         assert_eq!((ran.code, ran.stdout.as_str()), (0, ""));
         assert_eq!(ran.stderr, "nothing matches `zzz`; `helve config keys` lists every key\n");
     }
-    assert_eq!(home.run(&["config", "show", "--changed"]).stderr, "nobody set anything\n");
+    assert_eq!(home.run(&["config", "show", "--changed"]).stderr, "no value differs from its default\n");
 }
 
 #[test]

@@ -140,7 +140,7 @@ fn a_project_that_shares_a_journal_is_trusted_before_it_changes_what_that_rememb
     assert!(ran.code == 4 && ran.stderr.contains("your own journal remembers"), "{}", ran.all());
     assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     assert_eq!(home.run(&["call", "a"]).code, 0);
-    // With a journal of its own a project remembers what it likes.
+    // With its own journal a project remembers what it likes.
     let other = Home::new();
     other.write("helve.toml", file);
     let ran = other.run(&["call", "a"]);

@@ -1,4 +1,4 @@
-//! A home of its own for each test, and the binary run in it.
+//! Its own home for each test, and the binary run in it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};

@@ -10,7 +10,7 @@ use crate::home::Home;
 
 const SECRET: &str = "TOP-SECRET-77";
 
-/// A client of `helve mcp serve`, which asks one thing after the other: a session of its own.
+/// A client of `helve mcp serve`, which asks one thing after the other: its own session.
 struct Client {
     child: Child,
     stdin: Option<ChildStdin>,

@@ -105,7 +105,7 @@ pub(crate) fn waiting(home: &Home) -> usize {
     text.lines().count()
 }
 
-/// One request on a connection of its own: status and body. None where nobody took it.
+/// One request on its own connection: status and body. None where nobody took it.
 pub(crate) fn send(address: &str, token: &str, path: &str, body: &Value) -> Option<(u16, Value)> {
     send_with(address, token, path, "", body)
 }

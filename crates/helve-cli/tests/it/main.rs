@@ -1,4 +1,4 @@
-//! Runs the real binary in a home of its own.
+//! Runs the real binary in its own home.
 //!
 //! - `start`: the first minutes: help, `up`, `init`, `doctor`, completions;
 //! - `first_hour`: one journal, a configuration that is followed, and links that can be copied;

@@ -176,7 +176,7 @@ fn a_tool_that_changed_waits_to_be_accepted() {
     let ran = home.run(&["call", "small/say", "text=hi"]);
     assert!(ran.code == 4 && ran.stderr.contains("helve mcp diff small"), "{}", ran.all());
     home.settled(|home| insta::assert_snapshot!("diff", home.run(&["mcp", "diff", "small"]).all()));
-    assert_eq!(home.run(&["mcp", "accept", "small"]).code, 3, "nobody is there to be asked");
+    assert_eq!(home.run(&["mcp", "accept", "small"]).code, 3, "there is no terminal to ask on");
     assert_eq!(home.run(&["mcp", "accept", "small", "nope"]).code, 2);
     assert_eq!(home.json(&["mcp", "accept", "small", "say"])["accepted"], json!(["say"]));
     assert_eq!(home.run(&["call", "small/say", "text=hi"]).code, 0);

@@ -77,7 +77,7 @@ fn what_a_project_allows_counts_once_it_is_trusted_as_it_is() {
     assert_eq!(home.run(&["call", "note", "text=a"]).code, 3, "it asks");
     assert_eq!(home.run(&["call", "diary"]).code, 4, "what makes it stricter counts at once");
     assert!(!is_there(&home, "notes"));
-    assert_eq!(home.run(&["rules", "trust"]).code, 3, "nobody is there to be asked");
+    assert_eq!(home.run(&["rules", "trust"]).code, 3, "there is no terminal to ask on");
     assert_eq!(home.run(&["rules", "trust", "--yes"]).code, 0);
     assert_eq!(home.run(&["call", "note", "text=b"]).code, 0);
     home.write("helve.toml", format!("{TOOLS}\n[rules]\nallow = [\"*\"]\n"));

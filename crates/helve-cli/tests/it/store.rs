@@ -121,7 +121,7 @@ fn pruning_shows_what_would_go_and_asks() {
     let shown = prune(&["--older-than", "2099-01-01", "--dry-run"]);
     assert!(shown.code == 0 && shown.stdout.starts_with("3 entries would go: 1 to 3"), "{}", shown.all());
     assert!(shown.stderr.contains("helve audit export"), "{}", shown.all());
-    assert_eq!(prune(&["--older-than", "2099-01-01"]).code, 3, "nobody is there to be asked");
+    assert_eq!(prune(&["--older-than", "2099-01-01"]).code, 3, "there is no terminal to ask on");
     assert_eq!(prune(&["--older-than", "90d", "--yes"]).stdout, "no entry goes\n");
     assert_eq!(calls(&home), 3);
     let pruned = prune(&["--older-than", "2099-01-01", "--yes"]);

@@ -164,7 +164,7 @@ fn nobody_gets_it_started_from_outside_either() {
 #[test]
 fn it_runs_as_it_was_trusted_and_a_change_asks_again() {
     let home = home();
-    assert_eq!(home.run(&["trust"]).code, 3, "nobody is there to be asked");
+    assert_eq!(home.run(&["trust"]).code, 3, "there is no terminal to ask on");
     assert_eq!(home.run(&["trust", "--json"]).code, 3);
     assert_eq!(home.run(&["trust", "--yes"]).code, 0);
     assert_eq!(home.run(&["call", "deploy"]).code, 0);

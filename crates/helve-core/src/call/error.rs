@@ -304,7 +304,7 @@ impl ToolError {
         Self::new(ErrorCode::ExecutionFailed, message)
     }
 
-    /// The tool failed for a reason that has a name of its own, and calling again can help, at once after a
+    /// The tool failed for a reason that has its own name, and calling again can help, at once after a
     /// correction or later: `FILE_EXISTS`. Retry policies can name it.
     ///
     /// ```

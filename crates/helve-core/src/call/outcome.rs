@@ -143,7 +143,7 @@ impl Status {
     }
 }
 
-/// Puts the error in a field of its own, so that `status` and `code` do not mix.
+/// Puts the error in its own field, so that `status` and `code` do not mix.
 mod as_error {
     use super::{Deserialize, Serialize, ToolError};
 

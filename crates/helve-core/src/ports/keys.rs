@@ -21,7 +21,7 @@ pub fn too_many_keys(key: &Key) -> JournalError {
             "there are links to {KEYS_MAX} questions that wait; decide some of them (`helve approvals list`)"
         ),
         None => format!(
-            "there are {KEYS_MAX} keys; take back what nobody uses (`helve keys list`, `helve keys revoke`)"
+            "there are {KEYS_MAX} keys; revoke those that are not used (`helve keys list`, `helve keys revoke`)"
         ),
     })
 }

@@ -100,7 +100,7 @@ impl SessionState {
     }
 
     /// Makes a change. Labels only rise, also those of a session that was ended: what it has read stays
-    /// read, and a new session has an id of its own.
+    /// read, and a new session has its own id.
     pub fn apply(&mut self, change: &SessionChange, now: Timestamp) -> Result<(), SessionError> {
         match change {
             SessionChange::Raise(taint) => {

@@ -405,7 +405,7 @@ impl ToolBuilder {
         self.shared_handler(Arc::new(JsonFunction(handler)))
     }
 
-    /// What runs, as a handler of your own.
+    /// What runs, as your own handler.
     pub fn shared_handler(mut self, handler: Arc<dyn Handler>) -> Self {
         self.handler = Some(handler);
         self

@@ -101,7 +101,7 @@ impl Handler for Instant {
 pub(crate) type PreviewWith =
     Arc<dyn Fn(Value, Context) -> BoxFuture<'static, Result<Preview, ToolError>> + Send + Sync>;
 
-/// A handler with a preview of its own, without which nobody is asked.
+/// A handler with its own preview, without which nobody is asked.
 pub(crate) struct Previewed {
     pub(crate) handler: Arc<dyn Handler>,
     pub(crate) preview: PreviewWith,

@@ -191,7 +191,7 @@ impl Loaded {
 
 /// Reads and merges all layers.
 pub fn load(inputs: &Inputs) -> Result<Loaded, HostError> {
-    // Compiling takes longer than all the rest, and where nobody set anything there is no need.
+    // Compiling takes longer than all the rest, and where no value differs from its default there is no need.
     let schema: LazyCell<Schema> = LazyCell::new(schema::compiled);
     let documents = documents(inputs)?;
     let overrides = all_overrides(inputs, &schema)?;

@@ -83,7 +83,7 @@ static TABLE: LazyLock<HashMap<&'static str, Standing>> = LazyLock::new(|| {
 
 fn sections(table: &mut HashMap<&'static str, Standing>) {
     use Standing::{Elsewhere, New, OwnOnly, Waits};
-    // Where a section is `Elsewhere`, its keys stand in a table of their own below.
+    // Where a section is `Elsewhere`, its keys stand in their own table below.
     keys!(
         table,
         "",

@@ -21,7 +21,7 @@ pub const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 pub async fn keep_taking_over(runtime: &Runtime, tell: fn(&Recovered)) {
     let mut looks = 0_u32;
     loop {
-        // Each of them goes on in a task of its own: a service that hangs keeps nobody else waiting.
+        // Each of them goes on in its own task: a service that hangs keeps nobody else waiting.
         if let Err(error) = runtime.take_over(tell).await {
             tracing::debug!(%error, "runs that were left cannot be taken over yet");
         }

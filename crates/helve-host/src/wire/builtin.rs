@@ -51,7 +51,7 @@ fn built(builder: ToolBuilder) -> Tool {
     builder.build().expect("a test builds every built-in tool")
 }
 
-/// What Helve keeps for itself, and no tool reads or writes. A folder of our own as a whole; in another's,
+/// What Helve keeps for itself, and no tool reads or writes. Our own folder as a whole; in another's,
 /// what is ours; and wherever they are, files that secrets are taken from.
 pub(super) fn own_files(loaded: &Loaded) -> Vec<PathBuf> {
     let mut own: Vec<PathBuf> = find::state_dir().into_iter().collect();

@@ -103,7 +103,7 @@ fn verdict(
     config: &ServerConfig,
 ) -> Verdict {
     match (scope, trust) {
-        // What the person wrote into a file of their own is what they want.
+        // What the person wrote into their own file is what they want.
         (Scope::User, _) => Verdict::Trusted,
         (Scope::Project(_), _) if !loaded.is_foreign(Layer::Project) => Verdict::Trusted,
         (Scope::Project(_), Some(trust)) => trust.check(scope, name, config),

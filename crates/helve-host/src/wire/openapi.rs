@@ -99,7 +99,7 @@ fn fetched(url: &Url, policy: &NetPolicy) -> Result<Vec<u8>, DocumentError> {
     // Its own loop: tools are made on a thread that may block.
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
     let fetched = runtime.block_on(async {
-        // A client of its own: connections do not outlive the runtime that opened them.
+        // Its own client: connections do not outlive the runtime that opened them.
         let client = Client::new(policy.clone())?;
         let request = Request::get(url.as_str())?.response_bytes_max(DOCUMENT_BYTES_MAX);
         let response =

@@ -48,7 +48,7 @@ pub fn tools(loaded: &Loaded) -> Result<Tools, HostError> {
     tools_for(loaded, &registry.clone(), registry)
 }
 
-/// The same in a registry of their own, to be taken over by another in which they will run: `home`.
+/// The same in their own registry, to be taken over by another in which they will run: `home`.
 pub fn tools_for(loaded: &Loaded, home: &Registry, registry: Registry) -> Result<Tools, HostError> {
     let maker = Maker::new(&loaded.config, super::sandbox(loaded)).at_home(home);
     let (web_tools, remark) = web::tools(loaded, maker.client.clone(), &maker.launcher)?;

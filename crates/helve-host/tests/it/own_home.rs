@@ -1,4 +1,4 @@
-//! A home of its own for a test. Helve takes it from the process, so the test is run again in another one.
+//! Its own home for a test. Helve takes it from the process, so the test is run again in another one.
 
 use std::future::Future;
 use std::path::{Path, PathBuf};

@@ -22,7 +22,7 @@ impl Incoming {
         Self { receiver, places: Arc::new(Semaphore::new(QUESTIONS_MAX)) }
     }
 
-    /// Has a question answered in a task of its own; `send` takes the answer. A server that floods
+    /// Has a question answered in its own task; `send` takes the answer. A server that floods
     /// us with questions gets no answer to those above the bound: answering would be its work too.
     pub(crate) fn asked<F>(
         &self,

@@ -238,6 +238,6 @@ fn no_credentials(principal: Option<&str>) -> String {
         Some(principal) => {
             format!("`{}` has no credentials of their own there", crate::text::one_line(principal, 200))
         }
-        None => "it takes each caller's own credentials, and nobody knows who calls".to_owned(),
+        None => "it takes each caller's own credentials, and the call has no principal".to_owned(),
     }
 }

@@ -82,7 +82,7 @@ pub struct ServerConfig {
     pub oauth: Option<OAuthConfig>,
 
     /// Whose account is used at the server: `shared` (unless said) is one for all callers, `caller` each
-    /// caller's own. Then every principal that calls has its own connection, with a login of its own
+    /// caller's own. Then every principal that calls has its own connection, with its own login
     /// (`helve mcp login NAME --as PRINCIPAL`) or what `callers` says, and what else refers to a secret
     /// here only finds out which tools there are.
     #[serde(skip_serializing_if = "Credentials::is_shared")]
@@ -377,7 +377,7 @@ pub struct ServerLimits {
     /// Calls that may run at once; more wait.
     #[schemars(range(min = 1, max = 10_000))]
     pub calls: usize,
-    /// Callers and clients that are connected at once, where each has a connection of its own. Whoever was
+    /// Callers and clients that are connected at once, where each has its own connection. Whoever was
     /// idle for longest makes room.
     #[schemars(range(min = 1, max = 10_000))]
     pub callers: usize,

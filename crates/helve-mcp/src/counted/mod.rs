@@ -2,7 +2,7 @@
 //!
 //! The operator's word (`tools.facets`) decides. Where there is none, Helve's own table names the tools of the
 //! best-known public servers (`known.json`), and of all others Helve assumes what it can see from the outside
-//! (`assume.rs`). INVARIANT: what a server says of its own tools adds facets; see `assume.rs` for the one hint
+//! (`assume.rs`). INVARIANT: what its own server says tools adds facets; see `assume.rs` for the one hint
 //! that leaves one out.
 
 mod assume;

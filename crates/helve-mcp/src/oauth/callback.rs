@@ -1,4 +1,4 @@
-//! Where the browser comes back to: one answer, on a loopback port of its own.
+//! Where the browser comes back to: one answer, on its own loopback port.
 //!
 //! Everything on this machine can reach the port, web pages in a browser included, so an answer
 //! counts only with the state that this login was started with. Others are told so, and waited past:

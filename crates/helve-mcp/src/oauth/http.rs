@@ -35,7 +35,7 @@ impl Http {
         Self { client, server: Arc::new(server), failure: Arc::default() }
     }
 
-    /// The same for a conversation of its own, whose failures are nobody else's.
+    /// The same for its own conversation, whose failures are nobody else's.
     pub(super) fn apart(&self) -> Self {
         Self { failure: Arc::default(), ..self.clone() }
     }

@@ -120,7 +120,7 @@ impl IssuerSession {
             return Ok(tokens.access.clone());
         }
         let inner = Arc::clone(&self.0);
-        // In a task of its own: who stops waiting must not lose a refresh token that the issuer has replaced.
+        // In its own task: who stops waiting must not lose a refresh token that the issuer has replaced.
         let renewed = tokio::spawn(async move { inner.renew().await }).await;
         renewed.unwrap_or_else(|_| Err(OAuthError::Renewal { reason: "the attempt broke off".to_owned() }))
     }
@@ -215,8 +215,8 @@ impl Inner {
             return Ok(access);
         }
         let needed = |reason: &str| OAuthError::login_needed(reason);
-        let record = record.ok_or_else(|| needed("nobody has logged in"))?;
-        let tokens = record.tokens.clone().ok_or_else(|| needed("nobody is logged in any more"))?;
+        let record = record.ok_or_else(|| needed("no person has logged in"))?;
+        let tokens = record.tokens.clone().ok_or_else(|| needed("the login has ended"))?;
         let refresh =
             tokens.refresh.clone().ok_or_else(|| needed("the token has ended and cannot be renewed"))?;
         let form = self.form(&[("grant_type", "refresh_token"), ("refresh_token", refresh.expose_secret())]);

@@ -128,7 +128,7 @@ impl Session {
         }
         match self.renew(Why::Refused(used.cloned())).await {
             Ok(Some(_)) => Ok(Next::Retry),
-            Ok(None) => Ok(Next::NeedsLogin { reason: "nobody has logged in yet".to_owned() }),
+            Ok(None) => Ok(Next::NeedsLogin { reason: "no person has logged in yet".to_owned() }),
             Err(OAuthError::LoginNeeded { reason }) => Ok(Next::NeedsLogin { reason }),
             Err(error) => Err(error),
         }
@@ -167,7 +167,7 @@ impl Session {
         self.0.store.replace(&self.0.account, None).await
     }
 
-    /// Renews in a task of its own: who stops waiting must not lose a refresh token that the other
+    /// Renews in its own task: who stops waiting must not lose a refresh token that the other
     /// side has already replaced.
     async fn renew(&self, why: Why) -> Result<Option<SecretString>, OAuthError> {
         let inner = Arc::clone(&self.0);

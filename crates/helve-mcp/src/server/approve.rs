@@ -2,7 +2,7 @@
 //! the call waits for it.
 //!
 //! INVARIANT: a client decides nothing. All it gets is the page's address, and nothing in that lets
-//! anybody in: the person who decides signs in there with a secret of their own. What a client answers only
+//! anybody in: the person who decides signs in there with their own secret. What a client answers only
 //! says whether the call waits. A form is never used for it, since the caller's own client, or the model
 //! behind it, would fill it in.
 

@@ -176,7 +176,7 @@ impl McpServer {
 
     /// Says where people find the page on which they decide. From now on clients that can open pages are
     /// asked to, where a call needs an approval. Its address is all they get: nothing in it lets anybody
-    /// in, so that the person who decides signs in there with a secret of their own.
+    /// in, so that the person who decides signs in there with their own secret.
     pub fn set_page(&self, page: Url) {
         self.0.page.store(Some(Arc::new(page)));
     }

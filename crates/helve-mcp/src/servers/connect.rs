@@ -72,7 +72,7 @@ pub(crate) enum Who<'a> {
     Helve,
     /// Nobody in particular, who has no account.
     Nobody,
-    /// A caller with an account of their own, by principal.
+    /// A caller with their own account, by principal.
     Caller(&'a str),
 }
 
@@ -174,8 +174,7 @@ impl<'a> Attempt<'a> {
     async fn start_program(&self) -> Result<Duplex, LinkError> {
         if let Some((path, end)) = self.config.leads_astray() {
             let (path, end) = (path.display(), end.display());
-            let why =
-                format!("`{path}` leads to `{end}` by now, which nobody has agreed to; see `helve trust`");
+            let why = format!("`{path}` leads to `{end}` by now, which was not agreed to; see `helve trust`");
             return Err(LinkError::unsent(why));
         }
         let job = self.job().await?;

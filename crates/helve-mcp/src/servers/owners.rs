@@ -80,12 +80,12 @@ impl Server {
         self.connections().get(owner).and_then(|slot| slot.live())
     }
 
-    /// Who a caller is here: nobody in particular where all share one account.
+    /// Who a caller is here: an unnamed caller where all share one account.
     pub(crate) fn principal_of<'a>(&self, caller: &'a Caller) -> Option<&'a str> {
         caller.principal.as_deref().filter(|_| self.config().credentials == Credentials::Caller)
     }
 
-    /// Whose connection something goes over. INVARIANT: where each caller has an account of their own, nothing
+    /// Whose connection something goes over. INVARIANT: where each caller has their own account, nothing
     /// of a caller's goes over a connection that is not theirs.
     pub(super) fn owner_of(&self, behalf: Behalf<'_>) -> Result<ConnectionOwner, LinkError> {
         let principal = self.principal_of(behalf.caller);
@@ -94,7 +94,7 @@ impl Server {
         }
         let client = match behalf.client.filter(|_| !self.config().shared) {
             // A request that comes by itself is no client that could keep anything. All of one caller's have
-            // a connection together, and those of nobody in particular the shared one.
+            // a connection together, and those of an unnamed caller the shared one.
             Some(client) if is_once(client) => {
                 let named = behalf.caller.principal.as_deref().filter(|_| principal.is_none());
                 named.map(|name| format!("caller:{name}").into())

@@ -156,7 +156,7 @@ impl Probe {
             end,
             registry: Registry::with_limit(self.tools_max),
         });
-        // In a task of its own: where something takes a thread for itself, this clock still runs.
+        // In its own task: where something takes a thread for itself, this clock still runs.
         let task = tokio::spawn(Arc::clone(&looking).steps(config, surroundings, self.call));
         let ended = tokio::time::timeout_at(end + Duration::from_millis(200), task);
         let outcome = ended.await.unwrap_or_else(|_| Ok(Err(too_long(self.total)))).unwrap_or_else(|_| {

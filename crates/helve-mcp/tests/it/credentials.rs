@@ -1,4 +1,4 @@
-//! Each caller with an account of their own at a server: proved by what the server received.
+//! Each caller with their own account at a server: proved by what the server received.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, Mutex};

@@ -1,6 +1,6 @@
 //! HTTP/1.1: `CONNECT host:port` becomes a tunnel, `GET http://host/…` is passed on.
 //!
-//! A request that is passed on is written anew, from its parts, for a connection of its own, and
+//! A request that is passed on is written anew, from its parts, for its own connection, and
 //! then both connections end: nothing that stood behind it can be taken for a second request.
 
 use std::convert::Infallible;
@@ -118,7 +118,7 @@ async fn pass_on(proxy: &Proxy, request: Request<Incoming>) -> Result<ProxyRespo
         .map_err(|error| NetError::Broken { host: target.to_string(), source: error.into() }.into())
 }
 
-/// One request and its response, on a connection of their own.
+/// One request and its response, on their own connection.
 async fn exchange(
     upstream: TcpStream,
     request: Request<Incoming>,

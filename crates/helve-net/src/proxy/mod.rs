@@ -104,7 +104,7 @@ impl Proxy {
         }
     }
 
-    /// Turns names into addresses in a way of its own.
+    /// Turns names into addresses in its own way.
     pub fn with_lookup(mut self, lookup: Lookup) -> Self {
         self.lookup = lookup;
         self

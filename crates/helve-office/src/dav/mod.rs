@@ -1,6 +1,6 @@
 //! CalDAV (RFC 4791, 6638) and CardDAV (RFC 6352): calendars, task lists and address books on the user's own server.
 //!
-//! A small client of our own over the guarded one, because every answer has to be bounded while it is read, and no
+//! Our own small client over the guarded one, because every answer has to be bounded while it is read, and no
 //! library for it lets that be said:
 //!
 //! - `xml` reads what servers answer, within limits, and expands nothing;

@@ -1,6 +1,6 @@
 //! A small made-up data set for the account `local`, to try the tools before anything is connected.
 //!
-//! Each thing has an id of its own (`…@demo.helve.invalid`), so that removing finds exactly what loading made, and
+//! Each thing has its own id (`…@demo.helve.invalid`), so that removing finds exactly what loading made, and
 //! nothing else.
 
 mod mails;

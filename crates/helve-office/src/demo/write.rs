@@ -158,7 +158,7 @@ fn begin(component: &str, uid: &str, now: &Zoned) -> Vec<String> {
     vec![format!("BEGIN:{component}"), format!("UID:{uid}"), format!("DTSTAMP:{}", utc(now.timestamp()))]
 }
 
-/// A component in a calendar of its own.
+/// A component in its own calendar.
 fn calendar(mut lines: Vec<String>, component: &str, zone: Option<&str>, now: &Zoned) -> Vec<u8> {
     lines.push(format!("END:{component}"));
     let head = ["BEGIN:VCALENDAR", "VERSION:2.0", "PRODID:-//Helve//Demo//EN"].map(str::to_owned);

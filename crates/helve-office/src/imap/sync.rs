@@ -204,7 +204,7 @@ fn new_mail(folder: &Folder, fetched: Fetched, bodies: &mut HashMap<u32, Bytes>)
     }
 }
 
-/// The beginnings of messages. One that the server cannot read, such as a broken file of its own, is left out and
+/// The beginnings of messages. One that the server cannot read, such as its own broken file, is left out and
 /// does not keep the others from us.
 async fn bodies(session: &mut Session, uids: &Uids) -> Result<HashMap<u32, Bytes>, Fault> {
     if uids.is_empty() {

@@ -12,7 +12,7 @@ use crate::wire::{Login, Server, Timeouts};
 const KEEP_COPIES: [&str; 4] =
     ["smtp.gmail.com", "smtp.googlemail.com", "smtp.office365.com", "smtp-mail.outlook.com"];
 
-/// Hands mails over by SMTP. Each gets a connection of its own, because a connection that was kept could be lost
+/// Hands mails over by SMTP. Each gets its own connection, because a connection that was kept could be lost
 /// in the one moment that matters.
 pub struct SmtpSubmit {
     server: Server,

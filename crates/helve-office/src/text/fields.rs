@@ -3,7 +3,7 @@
 use super::refusal::{Problem, Refusal};
 use super::scan::{Rules, Shape};
 
-/// A checked text with a name of its own.
+/// A checked text with its own name.
 macro_rules! checked {
     ($(#[$doc:meta])* $name:ident) => {
         $(#[$doc])*

@@ -14,7 +14,7 @@ const ZONES_MAX: usize = 200;
 
 /// A zone that nobody knows: its local times could be anywhere.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("nobody knows the time zone `{name}`{why}")]
+#[error("there is no time zone `{name}`{why}")]
 pub struct UnknownZone {
     name: String,
     why: String,

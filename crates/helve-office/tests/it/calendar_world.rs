@@ -27,7 +27,7 @@ pub(crate) fn decider() -> Decider {
     Decider::vouched("ada", Vouch::LocalUser)
 }
 
-/// The embedded account with a person of its own.
+/// The embedded account with its own person.
 pub(crate) fn account(store: &Arc<dyn ObjectStore>, owner: Option<&str>) -> Account {
     let address = Address::new("me@example.org").unwrap();
     Account {

@@ -100,7 +100,7 @@ async fn mails_that_come_during_the_first_sync_are_not_missed() {
     other.run("STORE 1,250 +FLAGS (\\Deleted)");
     other.run("EXPUNGE");
     other.run("STORE 200 +FLAGS (\\Answered)");
-    // By a connection of its own: ours has the folder open still.
+    // By its own connection: ours has the folder open still.
     put(&super::mail_servers::account(&servers, "alice"), "INBOX", "late", Flags::default()).await;
     let second = account.changes("INBOX", Some(&first.state)).await.unwrap();
     assert_eq!(subjects(&second)[0], "late");

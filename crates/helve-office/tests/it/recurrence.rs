@@ -381,7 +381,7 @@ fn an_event_whose_times_cannot_be_known_is_said_and_hides_no_other() {
     assert_eq!(
         said,
         [
-            "a: nobody knows the time zone `Mars/Olympus`, and no VTIMEZONE defines it",
+            "a: there is no time zone `Mars/Olympus`, and no VTIMEZONE defines it",
             "b: it has no start",
             "c: `FREQ` of the recurrence rule has the value `NEVER`; use DAILY, WEEKLY, MONTHLY, …",
             "d: read",

@@ -43,7 +43,7 @@ enum Version {
 }
 
 impl Cgroup {
-    /// Moves this process into a cgroup of its own. `None` where that cannot be had.
+    /// Moves this process into its own cgroup. `None` where that cannot be had.
     pub(super) fn enter(launcher: Pid, slot: u32) -> Option<Self> {
         let (version, memory, pids) = folders(launcher, slot)?;
         for folder in [&memory, &pids] {

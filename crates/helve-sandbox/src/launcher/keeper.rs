@@ -18,7 +18,7 @@ use super::{bare, first, mounts, sys};
 use crate::report::Level;
 use crate::wire::{self, FromBox, Order};
 
-/// As root each box gets a user of its own, from a range that no system hands out: the kernel does
+/// As root each box gets its own user, from a range that no system hands out: the kernel does
 /// not count the processes of user 0, and what gets out of a box is nobody.
 const USERS_FROM: u32 = 1_900_000_000;
 

@@ -59,7 +59,7 @@ fn look(secret: &str, port: u16) {
     say(Guard::Pids, runs_out_of_processes());
 }
 
-/// In a box of its own a process has a low number, and nobody with another one can be found.
+/// In its own box a process has a low number, and nobody with another one can be found.
 fn sees_only_itself() -> bool {
     let own = rustix::process::getpid().as_raw_pid();
     let numbers = fs::read_dir("/proc").into_iter().flatten().flatten();

@@ -42,7 +42,7 @@ pub(super) fn fork_into_namespaces() -> io::Result<Option<(Pid, OwnedFd)>> {
     args.flags = namespaces as u64;
     args.pidfd = (&raw mut pidfd) as u64;
     args.exit_signal = libc::SIGCHLD as u64;
-    // SAFETY: `args` lives through the call; without a stack of its own the child goes on here,
+    // SAFETY: `args` lives through the call; without its own stack the child goes on here,
     // with a whole copy of this process of one thread.
     match unsafe { libc::syscall(libc::SYS_clone3, &raw const args, size_of::<libc::clone_args>()) } {
         -1 => Err(io::Error::last_os_error()),

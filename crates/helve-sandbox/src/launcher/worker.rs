@@ -103,7 +103,7 @@ impl Texts {
 /// Its session, its folder and its streams.
 fn get_in_place(order: &Order, streams: &[OwnedFd; 3]) -> io::Result<()> {
     sys::reset_signals();
-    // A session of its own has no terminal to write into.
+    // Its own session has no terminal to write into.
     setsid()?;
     std::env::set_current_dir(&order.work_dir).map_err(|error| {
         io::Error::other(format!("its folder `{}` cannot be entered: {error}", order.work_dir.display()))

@@ -5,7 +5,7 @@ use std::time::Duration;
 use helve_sandbox::{End, Finished, Job, Level, Sandbox};
 use tokio_util::sync::CancellationToken;
 
-/// Runs a job in a box of its own.
+/// Runs a job in its own box.
 pub(crate) async fn run(job: Job) -> Finished {
     Sandbox::default().run(job, Vec::new(), CancellationToken::new()).await.unwrap()
 }

@@ -392,7 +392,7 @@ open("plain", "w").close(); os.chmod("plain", 0o755)
 pub(crate) fn is_alive(marker: &str) -> bool {
     let entries = std::fs::read_dir("/proc").unwrap().flatten();
     entries.filter_map(|entry| std::fs::read(entry.path().join("cmdline")).ok()).any(|line| {
-        // The tests name it, too: as an argument of its own it is the program.
+        // The tests name it, too: as its own argument it is the program.
         line.split(|byte| *byte == 0).any(|word| word == marker.as_bytes())
     })
 }

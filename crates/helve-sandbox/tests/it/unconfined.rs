@@ -176,7 +176,7 @@ async fn who_ends_when_asked_says_with_what_code() {
     assert_eq!(running.wait().await.end, End::Exited { code: 5 });
 }
 
-/// Forks and ends, again and again, each in a session of its own: its id is an old one before it is read.
+/// Forks and ends, again and again, each in its own session: its id is an old one before it is read.
 /// Both end by themselves long after the test has failed: a machine is to survive it.
 const RUNS_AWAY: &str = "import os, sys, time\n\
     fd = os.open(sys.argv[1], os.O_WRONLY); os.write(fd, b'up'); end = time.time() + 30\n\
@@ -261,7 +261,7 @@ async fn neither_ctrl_c_nor_the_launchers_end_takes_the_one_who_ends_the_rest() 
     assert_eq!(lines.next_line().await.unwrap().unwrap(), "still");
     drop(running);
     witness.gone().await;
-    // And the next one gets a launcher of its own.
+    // And the next one gets its own launcher.
     let mut next = sandbox.start(sh("exit 6", &[])).await.unwrap();
     assert_eq!(next.wait().await.end, End::Exited { code: 6 });
 }
@@ -297,7 +297,7 @@ fn below(root: u32) -> Vec<Process> {
 async fn two_hundred_starts_leave_nothing_behind() {
     let test = "unconfined::two_hundred_starts_leave_nothing_behind";
     if std::env::var_os("HELVE_TEST_ALONE").is_none() {
-        // In a process of its own: other tests open and start things of theirs.
+        // In its own process: other tests open and start things of theirs.
         let output = copy_of_this(test, "HELVE_TEST_ALONE", "1").stdout(Stdio::piped()).output().unwrap();
         let (out, err) = (text(&output.stdout), text(&output.stderr));
         assert!(output.status.success() && out.contains("1 passed"), "{out}\n{err}");

@@ -232,7 +232,7 @@ fn not_compiled(error: &jsonschema::ValidationError<'_>) -> Problem {
     check::problem(place.unwrap_or_default(), error.to_string())
 }
 
-/// The schema as the validator gets it: of one draft throughout, and without a name of its own, since
+/// The schema as the validator gets it: of one draft throughout, and without its own name, since
 /// either could make its references mean something else than what was checked.
 fn for_validator<'a>(json: &'a Value, dialects: &[String]) -> Cow<'a, Value> {
     let mut json = naming_unknown_fields(json);

@@ -59,7 +59,7 @@ pub(super) struct CallRequest {
     correlation_id: Option<String>,
 }
 
-/// What a caller thinks of its own call.
+/// What its own caller thinks call.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct AdviceRequest {

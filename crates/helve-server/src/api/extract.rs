@@ -39,7 +39,9 @@ impl FromRequestParts<Arc<ServerState>> for Guest {
 
     async fn from_request_parts(parts: &mut Parts, _: &Arc<ServerState>) -> Result<Self, Problem> {
         let visitor = Visitor::in_request(&parts.extensions).cloned();
-        visitor.map(Self).ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "nobody has come in"))
+        visitor
+            .map(Self)
+            .ok_or_else(|| Problem::new(StatusCode::UNAUTHORIZED, "this request needs a key or a token"))
     }
 }
 

@@ -77,14 +77,14 @@ pub(super) async fn sign_in(
     Ok(([(header::SET_COOKIE, cookie)], Json(Me::from(&Visitor::Decider(deciding)))))
 }
 
-/// Gives a cookie. Only to a page of our own, so that nobody is signed in without knowing.
+/// Gives a cookie. Only to our own page, so that nobody is signed in without knowing.
 pub(crate) async fn signed_in(
     server: &ServerState,
     headers: &HeaderMap,
     code: &str,
 ) -> Result<(Arc<Deciding>, HeaderValue), Problem> {
     if !login::is_own_origin(headers) {
-        return Err(Problem::forbidden("pages of others sign nobody in"));
+        return Err(Problem::forbidden("only the page of this Helve signs in"));
     }
     let refused = || {
         Problem::new(StatusCode::UNAUTHORIZED, "this code is not good, or not any more")

@@ -24,7 +24,7 @@ pub(super) struct Operation {
     pub(super) query: Option<Shape>,
     pub(super) body: Option<Shape>,
     pub(super) answers: Vec<GoodResponse>,
-    /// Problems that deserve a word of their own.
+    /// Problems that deserve their own word.
     pub(super) fails: Vec<(u16, &'static str)>,
     /// Whether it needs no secret.
     pub(super) open: bool,

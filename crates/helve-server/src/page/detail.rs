@@ -233,7 +233,7 @@ impl Shown<'_> {
         html.raw("<section><h3>Who asks</h3><dl class=\"facts\">");
         let kind = caller.kind.as_str();
         let rows = [
-            ("Principal", caller.principal.as_deref().unwrap_or("nobody in particular")),
+            ("Principal", caller.principal.as_deref().unwrap_or("an unnamed caller")),
             ("Kind", kind),
             ("Agent", caller.agent.as_deref().unwrap_or("–")),
             ("Session", caller.session.as_deref().unwrap_or("–")),

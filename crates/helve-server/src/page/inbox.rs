@@ -228,7 +228,7 @@ pub(super) fn risk(html: &mut Html, approval: &Approval) {
 /// Who asks, in a word.
 pub(super) fn who(approval: &Approval) -> &str {
     let caller = &approval.caller;
-    caller.agent.as_deref().or(caller.principal.as_deref()).unwrap_or("nobody in particular")
+    caller.agent.as_deref().or(caller.principal.as_deref()).unwrap_or("an unnamed caller")
 }
 
 fn nothing(is_filtered: bool) -> Html {
@@ -241,7 +241,7 @@ fn nothing(is_filtered: bool) -> Html {
     );
     html.raw("<path d=\"M15 25l6 6 12-13\" fill=\"none\" stroke=\"currentColor\" stroke-width=\"2.5\" ");
     html.raw("stroke-linecap=\"round\" stroke-linejoin=\"round\"/></svg><h2>");
-    html.raw(if is_filtered { "Nothing fits the filter" } else { "Nobody waits for you" });
+    html.raw(if is_filtered { "Nothing fits the filter" } else { "No question waits for you" });
     html.raw("</h2><p class=\"muted\">New questions appear here by themselves.</p></div>");
     html
 }

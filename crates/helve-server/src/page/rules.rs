@@ -47,7 +47,7 @@ fn cards(rules: &[&Rule], deciding: &Deciding, now: Timestamp) -> Html {
     html.raw("<ul class=\"cards\">");
     for rule in rules {
         html.raw("<li><div><b>").shown(&rule.tool).raw("</b> for ");
-        html.shown(rule.agent.as_deref().or(rule.principal.as_deref()).unwrap_or("nobody in particular"));
+        html.shown(rule.agent.as_deref().or(rule.principal.as_deref()).unwrap_or("an unnamed caller"));
         if let Some(session) = &rule.session {
             html.raw(" in <code>").shown(session).raw("</code>");
         }

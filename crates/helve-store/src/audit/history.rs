@@ -68,7 +68,7 @@ pub(crate) fn read_history(
     Ok(Ok(entries))
 }
 
-/// None where it is a note of our own.
+/// None where it is our own note.
 fn parse(stored: &StoredEntry) -> Result<Option<Entry>, Damage> {
     match stored.kind {
         Some(Kind::Started) => started(stored).map(Some),

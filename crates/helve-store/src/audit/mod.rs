@@ -1,6 +1,6 @@
 //! The audit trail: the journal's read side.
 //!
-//! Every query opens a connection of its own that can only read, so that none waits for the
+//! Every query opens its own connection that can only read, so that none waits for the
 //! writer or for another, and a copy of the file on a read-only disk will do.
 
 mod checkpoint;

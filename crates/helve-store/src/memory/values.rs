@@ -391,7 +391,7 @@ fn read_placed(row: &Row<'_>) -> rusqlite::Result<(MemoryPlace, Stored)> {
     Ok((place, Stored::read(row)?))
 }
 
-/// What an entry is to tell of every value that an earlier format kept without one, each with a salt of its own.
+/// What an entry is to tell of every value that an earlier format kept without one, each with its own salt.
 pub(crate) fn vouch_for_all(db: &Connection) -> rusqlite::Result<Vec<Voucher>> {
     let ids: Vec<i64> = db
         .prepare("SELECT id FROM memory ORDER BY id")?

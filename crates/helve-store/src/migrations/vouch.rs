@@ -1,5 +1,5 @@
 //! Earlier formats kept rows that decide, and no entry vouched for what they say. Each is taken as it is found
-//! when the file is migrated, with an entry of its own: from then on a change of it is noticed.
+//! when the file is migrated, with its own entry: from then on a change of it is noticed.
 
 use helve_core::approval::{Approval, Rule};
 use helve_core::{ApprovalId, CallId, RuleId};

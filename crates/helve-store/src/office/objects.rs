@@ -351,7 +351,7 @@ fn find(db: &Connection, query: &ObjectQuery) -> rusqlite::Result<Vec<ObjectRow>
     let search = super::search::Search::new(&query.words);
     let collections = serde_json::json!(query.collections).to_string();
     let states = serde_json::json!(query.states).to_string();
-    // Each value stands in a place of its own, so that no text becomes a part of the question.
+    // Each value stands in its own place, so that no text becomes a part of the question.
     let mut rows = db.prepare_cached(&format!(
         "SELECT {COLUMNS} FROM objects
          WHERE collection IN (SELECT value FROM json_each(?1)) AND kind = ?2

@@ -36,7 +36,7 @@ pub(crate) fn verify(db: &Connection, accepted_at: i64) -> rusqlite::Result<Opti
     while let Some(row) = rows.next()? {
         let labels: Option<LabelSet> = json(row, 2)?;
         let (at, key): (Option<Timestamp>, Option<SessionKey>) = (json(row, 3)?, json(row, 4)?);
-        // A call without an entry of its own is still running, or was cut short.
+        // A call without its own entry is still running, or was cut short.
         let (Some(labels), Some(at), Some(key)) = (labels, at, key) else { continue };
         let state = table::find(db, &key)?;
         let what = match &state {
@@ -132,7 +132,7 @@ fn words(labels: LabelSet) -> String {
 }
 
 fn name(key: &SessionKey) -> String {
-    let of = key.principal.as_deref().unwrap_or("nobody in particular");
+    let of = key.principal.as_deref().unwrap_or("an unnamed caller");
     match &key.session {
         Some(session) => format!("the session `{session}` of `{of}`"),
         None => format!("what `{of}` does"),

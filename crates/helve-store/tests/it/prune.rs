@@ -86,7 +86,7 @@ async fn what_is_old_goes_and_the_rest_proves_itself() {
     let report = prune(&place, &store, &month()).await.unwrap();
     assert_eq!((report.entries, report.cut.as_ref().unwrap().last), (60, 60));
     assert!(show(&store.audit(), old[0].id()).is_none() && show(&store.audit(), young[0].id()).is_some());
-    // The pruning is an entry of its own.
+    // The pruning is its own entry.
     assert_eq!(sound(&place), (60, 71));
     let pruned = place.verify().pruned.unwrap();
     assert_eq!((pruned.by.as_str(), pruned.entry), ("ada", 71));

@@ -1,4 +1,4 @@
-//! Interpreters that are started before anybody asks, each in a box of its own and for one call.
+//! Interpreters that are started before anybody asks, each in its own box and for one call.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};

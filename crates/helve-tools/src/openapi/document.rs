@@ -104,7 +104,7 @@ fn parse_json(bytes: &[u8]) -> Result<Value, ImportError> {
         .map_err(|error| ImportError::Syntax { format: "JSON", reason: error.to_string() })
 }
 
-/// Reads YAML on a thread of its own: the parser takes some 20 kB of stack for each level in a
+/// Reads YAML on its own thread: the parser takes some 20 kB of stack for each level in a
 /// debug build, and a caller's stack may be small.
 fn parse_yaml(bytes: &[u8]) -> Result<Value, ImportError> {
     const STACK_BYTES: usize = 16 << 20;

@@ -51,7 +51,7 @@ impl LazyClient {
     }
 
     fn public(&self) -> Self {
-        // One that was made in a way of its own keeps to that.
+        // One that was made in its own way keeps to that.
         let made = self.0.client.get().and_then(|client| client.public().ok());
         let client = made.map_or_else(OnceLock::new, |client| Arc::new(client).into());
         Self::of(self.0.policy.public(), client, Some(self.0.policy.clone()))

@@ -32,7 +32,7 @@ pub struct SearchConfig {
     /// How long one provider may take, in milliseconds.
     #[schemars(range(min = 100, max = 60_000))]
     pub timeout_ms: u64,
-    /// A SearXNG of your own. It needs `url` and no key, and `json` among the `search.formats` of
+    /// Your own SearXNG. It needs `url` and no key, and `json` among the `search.formats` of
     /// its settings.
     pub searxng: ProviderConfig,
     /// Tavily. The key is `${env:TAVILY_API_KEY}` unless said otherwise.
@@ -60,7 +60,7 @@ impl Default for SearchConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum ProviderName {
-    /// A SearXNG of your own.
+    /// Your own SearXNG.
     Searxng,
     /// Tavily, which needs a key.
     Tavily,

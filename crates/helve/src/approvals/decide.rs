@@ -33,7 +33,7 @@ pub struct Approvals<'r>(pub(crate) &'r Arc<Engine>);
 ///
 /// INVARIANT: only an edge that has checked another secret than the caller's makes one: the command
 /// line, which can open the store that no caller and no boxed program can; a server, after it has
-/// checked a key of its own. There is no way from a [`Caller`] to this type, and a tool's context
+/// checked its own key. There is no way from a [`Caller`] to this type, and a tool's context
 /// does not lead to one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Decider {
@@ -226,7 +226,7 @@ impl Approvals<'_> {
         if approval.state != ApprovalState::Pending {
             return Err(DecideError::Already(Box::new(approval)));
         }
-        let by = caller.principal.as_deref().unwrap_or("nobody in particular");
+        let by = caller.principal.as_deref().unwrap_or("without a name");
         let ruling = Ruling::new(format!("caller {by}"), self.0.clock.now());
         self.settle(id, refusal(ApprovalState::Withdrawn, ruling, None)).await
     }
@@ -257,7 +257,7 @@ impl Approvals<'_> {
     }
 
     /// Goes on with runs as soon as what they wait for is decided, by whatever process. Ends only where
-    /// nobody can learn of decisions. Each run goes on in a task of its own.
+    /// nobody can learn of decisions. Each run goes on in its own task.
     pub async fn follow(&self) -> Result<Infallible, JournalError> {
         follow::resume_as_decided(self.0).await
     }

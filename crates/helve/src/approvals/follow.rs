@@ -242,7 +242,7 @@ fn not_resumed(error: &RunError) -> ToolError {
 }
 
 pub(super) fn lost() -> ToolError {
-    ToolError::new(ErrorCode::OutcomeUnknown, "nobody could tell how the call ended")
+    ToolError::new(ErrorCode::OutcomeUnknown, "it is not known how the call ended")
         .suggest("ask again; the journal may know by then")
 }
 
@@ -360,7 +360,7 @@ async fn waiting(ledger: &dyn Ledger) -> Result<Vec<CallId>, JournalError> {
 }
 
 /// Goes on with runs as decisions are made. One look at all that wait answers for every decision that was
-/// made before it; only what goes on then has a task of its own, since it may take its time.
+/// made before it; only what goes on then has its own task, since it may take its time.
 pub(super) async fn resume_as_decided(engine: &Arc<Engine>) -> Result<Infallible, JournalError> {
     let mut changes = engine.questions.feed.subscribe().await?;
     loop {

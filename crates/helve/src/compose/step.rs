@@ -58,7 +58,7 @@ pub(super) struct StepCode {
 }
 
 impl Step {
-    /// A call of `tool` under a name of its own.
+    /// A call of `tool` under its own name.
     pub fn call(name: impl Into<String>, tool: impl Into<String>) -> Self {
         Self { name: Some(name.into()), ..Self::of(tool) }
     }

@@ -12,7 +12,7 @@ use crate::runtime::Engine;
 
 /// Runs a check. `otherwise` is the reason where it only says no.
 ///
-/// A task of its own: a panic ends the task and not us, and a check that blocks its thread cannot
+/// Its own task: a panic ends the task and not us, and a check that blocks its thread cannot
 /// keep us from noticing that its time is up.
 pub(super) async fn run(
     engine: &Arc<Engine>,

@@ -91,7 +91,7 @@ async fn verdict(
         Condition::Resource { resource } => match engine.conditions.resources.get(resource) {
             Some(check) => run(check, format!("`{resource}` is not available now")).await,
             None => Err(format!(
-                "nobody declared the resource `{resource}`; say how to check it under \
+                "the resource `{resource}` is not declared; say how to check it under \
                  `resources` in the runtime's configuration"
             )),
         },
@@ -114,7 +114,7 @@ async fn verdict(
             Some(NamedCheck::Code(check)) => run(check, format!("the check `{id}` says no")).await,
             Some(NamedCheck::Tool(check)) => tool_check::run(engine, asked, check).await,
             None => Err(format!(
-                "nobody declared the check `{id}`; say what it does under `checks` in the \
+                "the check `{id}` is not declared; say what it does under `checks` in the \
                  runtime's configuration"
             )),
         },

@@ -151,7 +151,7 @@ async fn make_preview(
         ..known
     });
     let (handler, arguments) = (Arc::clone(tool.handler()), call.arguments.clone());
-    // All of it in a task of its own: code that panics must not end the call.
+    // All of it in its own task: code that panics must not end the call.
     let preview = Box::pin(async move {
         match handler.preview(&arguments, context) {
             Some(preview) => preview.await.map(Some),

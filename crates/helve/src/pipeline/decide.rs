@@ -289,7 +289,7 @@ async fn ask_program(
     let question = PermissionQuestion::new(&tool, &call, call_id, &reasons.all(), suggestions);
     let asked = program.can_use_tool(Arc::new(question));
     let answer = tokio::select! {
-        // In a task of its own: code that panics must not end the call.
+        // In its own task: code that panics must not end the call.
         answer = tokio::time::timeout(PROGRAM_TIMEOUT, tokio::spawn(asked)) => answer,
         () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
         by = engine.stop.over() => return Err(stop::refused(&by)),
@@ -415,7 +415,7 @@ pub(crate) fn denied(approval: &Approval) -> ToolError {
                     "this call of `{tool}` was approved{by}, but not made in time, and the approval has run out ({})",
                     approval.id
                 ),
-                None => format!("nobody approved this call of `{tool}` in time ({})", approval.id),
+                None => format!("no person approved this call of `{tool}` in time ({})", approval.id),
             };
             ToolError::new(ErrorCode::ApprovalExpired, message)
                 .suggest("ask the user whether it is still wanted; calling again asks anew")

@@ -261,7 +261,7 @@ pub(crate) async fn wind_up(
     record.close(Err(error)).await
 }
 
-/// Undoes a finished run, as a call of its own.
+/// Undoes a finished run, as its own call.
 pub(crate) async fn undo(engine: &Arc<Engine>, call: Call, origin: Origin, undoing: Undoing) -> Outcome {
     let mut record = CallRecorder::open(engine, &call, origin);
     record.set_undo_of(undoing.run);

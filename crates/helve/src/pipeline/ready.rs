@@ -1,7 +1,7 @@
 //! Are the accounts connected that the tool needs, and do its preconditions hold?
 //!
 //! Most tools have no preconditions, and for them nothing here waits. Where there are some, their
-//! checks run in [`check`], a future of its own.
+//! checks run in [`check`], its own future.
 
 mod check;
 mod report;

@@ -292,7 +292,7 @@ impl ActiveRun {
         InFlight { run: Arc::clone(self), number }
     }
 
-    /// A handler begins to work in a task of its own. It has ended when the guard is dropped.
+    /// A handler begins to work in its own task. It has ended when the guard is dropped.
     pub(crate) fn at_work(self: &Arc<Self>) -> AtWork {
         self.lock().at_work += 1;
         AtWork(Arc::clone(self))

@@ -84,7 +84,7 @@ impl DuePart {
         }
     }
 
-    /// The same in a place of its own.
+    /// The same in its own place.
     pub(crate) fn run_apart(self) -> BoxFuture<'static, Outcome> {
         boxed(|| self.run())
     }

@@ -1,6 +1,6 @@
 //! Taking over what dead processes left, in the background of one that stays.
 //!
-//! Each run goes on in a task of its own, a few at a time. One that hangs, because the service that its tool asks
+//! Each run goes on in its own task, a few at a time. One that hangs, because the service that its tool asks
 //! does not answer, keeps its place for a moment only: then the next one has it, and the one that hangs goes on
 //! in addition to them until its tool's own time is up.
 

@@ -62,7 +62,7 @@ async fn refusal(bench: &Bench) -> String {
 #[tokio::test]
 async fn a_resource_is_at_hand_or_nobody_declared_it() {
     let bench = Bench::new([needs(resource("browser"))]);
-    assert!(refusal(&bench).await.contains("nobody declared the resource `browser`"));
+    assert!(refusal(&bench).await.contains("the resource `browser` is not declared"));
 
     let at_hand = Arc::new(AtomicBool::new(false));
     let flag = at_hand.clone();
@@ -195,7 +195,7 @@ async fn only_tools_that_others_wait_for_are_noted() {
 #[tokio::test]
 async fn a_custom_check_is_code_or_a_tool_that_reads() {
     let bench = Bench::new([needs(custom("quota"))]);
-    assert!(refusal(&bench).await.contains("nobody declared the check `quota`"));
+    assert!(refusal(&bench).await.contains("the check `quota` is not declared"));
     let bench = Bench::with([needs(custom("quota"))], |builder| builder.check("quota", holds));
     assert!(bench.call("needy", json!({})).await.is_success());
 
@@ -254,7 +254,7 @@ async fn without_what_is_not_critical_a_tool_does_less_and_all_know() {
     let bench = Bench::with([tool], |builder| builder.resource("disk", holds));
     let outcome = bench.call("search", json!({})).await;
     assert_eq!(outcome.degraded.len(), 1);
-    assert!(outcome.degraded[0].starts_with("The index should be there. (nobody declared"));
+    assert!(outcome.degraded[0].starts_with("The index should be there. (the "));
     let record = bench.last_record();
     assert_eq!(record.ending.degraded, outcome.degraded);
     assert_eq!(outcome.clone().into_result().unwrap(), json!(record.ending.degraded));

@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note(match args.all {
             true => "nothing was asked yet",
             false if args.state.is_some() => "nothing; `helve approvals list --all` shows every question",
-            false => "nobody asks; `helve approvals list --all` shows what was decided",
+            false => "no question waits; `helve approvals list --all` shows what was decided",
         })?;
         return Ok(Exit::Done);
     }

@@ -166,7 +166,7 @@ fn failure(error: &DecideError) -> Failure {
 /// Who asks, in few words.
 fn who(approval: &Approval) -> String {
     let caller = &approval.caller;
-    let name = caller.agent.as_deref().or(caller.principal.as_deref()).unwrap_or("nobody in particular");
+    let name = caller.agent.as_deref().or(caller.principal.as_deref()).unwrap_or("an unnamed caller");
     match &caller.session {
         Some(session) => format!("{name} in {session}"),
         None => name.to_owned(),

@@ -79,7 +79,7 @@ fn table(found: &[Rule], now: Timestamp) -> Table {
     let mut table = Table::new(["rule", "tool", "for", "same", "until", "made by"]).one_line_rows(YIELDS);
     let today = Zoned::now();
     for rule in found {
-        let name = rule.agent.as_deref().or(rule.principal.as_deref()).unwrap_or("nobody in particular");
+        let name = rule.agent.as_deref().or(rule.principal.as_deref()).unwrap_or("an unnamed caller");
         let session = rule.session.as_ref().map(|session| format!(" in {session}")).unwrap_or_default();
         let same = match &rule.same {
             Same::Everything => "all arguments".to_owned(),

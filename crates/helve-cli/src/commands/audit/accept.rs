@@ -88,7 +88,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note(match exit {
             Exit::Done if open.is_empty() => "accepted; calls run again",
             Exit::Done => "accepted; calls run again, and `helve runs list --waiting` has what waits for you",
-            Exit::Waiting => "nobody is there to be asked; `helve audit accept --yes` accepts it",
+            Exit::Waiting => "there is no terminal to ask on; `helve audit accept --yes` accepts it",
             _ => "not accepted",
         })?;
     }

@@ -117,7 +117,7 @@ async fn found(
             Ok(Confirmation::No) => return Err(Failure::denied("nothing was connected")),
             Ok(Confirmation::Nobody) | Err(_) => {
                 return Err(Failure::usage(format!(
-                    "{domain} says that it is at {names}, and nobody is there to agree"
+                    "{domain} says that it is at {names}, and there is no terminal to agree on"
                 ))
                 .hint("say it with --yes, or name the server with --url"));
             }

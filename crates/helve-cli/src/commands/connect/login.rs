@@ -114,13 +114,11 @@ impl LoginArgs {
                     found.map_err(|error| Failure::failed("the issuer cannot be used").because(&error))?;
                 (found, Vec::new())
             }
-            (None, None) => return Err(Failure::usage("nobody said where to log in")),
+            (None, None) => return Err(Failure::usage("no provider and no issuer is given")),
         };
         let scopes = if self.scope.is_empty() { scopes } else { self.scope };
         if scopes.is_empty() {
-            return Err(
-                Failure::usage("nobody said what to ask for").hint("give it as --scope, once for each")
-            );
+            return Err(Failure::usage("no scope is given").hint("give it as --scope, once for each"));
         }
         let client_id = ask::text(self.client_id, "the client id", "--client-id", app)?;
         Ok(OAuthSettings {

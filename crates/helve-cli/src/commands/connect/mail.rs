@@ -193,7 +193,7 @@ fn agree(candidates: &[Option<&Candidate>], yes: bool, app: &mut App<'_>) -> Res
         Ok(Confirmation::Yes) => Ok(()),
         Ok(Confirmation::No) => Err(Failure::denied("nothing was connected")),
         Ok(Confirmation::Nobody) | Err(_) => {
-            Err(Failure::usage(format!("found {names}, and nobody is there to agree"))
+            Err(Failure::usage(format!("found {names}, and there is no terminal to agree on"))
                 .hint("say it with --yes, or name the servers with --imap and --smtp"))
         }
     }

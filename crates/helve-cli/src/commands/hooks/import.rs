@@ -77,7 +77,7 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     } else if documents.is_empty() {
         app.ui.note("nothing was found to import; name a file, or write hooks into helve.toml")?;
     } else if exit == Exit::Waiting {
-        app.ui.note("nothing was written: nobody is there to be asked; --yes writes them as shown")?;
+        app.ui.note("nothing was written: there is no terminal to ask on; --yes writes them as shown")?;
     }
     Ok(exit)
 }

@@ -80,7 +80,7 @@ pub(super) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         Confirmation::No => Exit::Denied,
         Confirmation::Nobody => {
-            app.ui.note("nobody is there to be asked; helve hooks trust --yes")?;
+            app.ui.note("there is no terminal to ask on; helve hooks trust --yes")?;
             Exit::Waiting
         }
     };

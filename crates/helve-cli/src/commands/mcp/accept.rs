@@ -65,7 +65,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.json(&json!({ "server": args.name, "accepted": tools }))?;
     } else if exit == Exit::Waiting {
         app.ui.note(format!(
-            "nobody is there to be asked; name the tools, or `helve mcp accept {} --all`",
+            "there is no terminal to ask on; name the tools, or `helve mcp accept {} --all`",
             args.name
         ))?;
     } else {

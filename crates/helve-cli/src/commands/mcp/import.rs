@@ -114,7 +114,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         app.ui.note("nothing was found to import; `helve mcp add` adds a server")?;
     } else if waiting > 0 {
         app.ui.note(
-            "nothing was written: nobody is there to be asked; --yes writes and trusts them as shown",
+            "nothing was written: there is no terminal to ask on; --yes writes and trusts them as shown",
         )?;
     }
     Ok(exit)

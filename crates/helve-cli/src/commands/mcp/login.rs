@@ -30,7 +30,7 @@ Examples:
 pub(crate) struct LoginArgs {
     /// The server to log in at
     name: String,
-    /// Log this principal in, at a server where each caller has an account of their own
+    /// Log this principal in, at a server where each caller has their own account
     #[arg(long = "as", value_name = "PRINCIPAL")]
     principal: Option<String>,
     /// Only print the address
@@ -106,7 +106,7 @@ pub(crate) fn logout(args: &LogoutArgs, app: &mut App<'_>) -> anyhow::Result<Exi
         app.ui.line(match (was, &args.principal) {
             (true, _) => format!("{} logged {who}out of {}", app.ui.paint().good("✓"), args.name),
             (false, Some(_)) => format!("{who}was not logged in to {}", args.name),
-            (false, None) => format!("nobody was logged in to {}", args.name),
+            (false, None) => format!("there was no login for {}", args.name),
         })?;
     }
     Ok(Exit::Done)

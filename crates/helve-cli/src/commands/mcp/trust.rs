@@ -78,7 +78,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             }
             Confirmation::No => exit = Exit::Denied,
             Confirmation::Nobody => {
-                app.ui.note(format!("nobody is there to be asked; helve mcp trust {name} --yes"))?;
+                app.ui.note(format!("there is no terminal to ask on; helve mcp trust {name} --yes"))?;
                 exit = Exit::Waiting;
             }
         }

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Confirmation::Yes => {}
         Confirmation::No => return Ok(Exit::Denied),
         Confirmation::Nobody => {
-            return Err(Failure::usage("nobody is there to be asked").hint("say it with --yes").into());
+            return Err(Failure::usage("there is no terminal to ask on").hint("say it with --yes").into());
         }
     }
     let left = block_on(async {

@@ -40,7 +40,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         Confirmation::No => Exit::Denied,
         Confirmation::Nobody => {
-            app.ui.note("nobody is there to be asked; helve rules trust --yes")?;
+            app.ui.note("there is no terminal to ask on; helve rules trust --yes")?;
             Exit::Waiting
         }
     };

@@ -105,7 +105,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     } else if let Some(report) = &report {
         conclude(report, app)?;
     } else if exit == Exit::Waiting {
-        app.ui.note("nobody is there to be asked; `--yes` removes them")?;
+        app.ui.note("there is no terminal to ask on; `--yes` removes them")?;
     }
     Ok(exit)
 }

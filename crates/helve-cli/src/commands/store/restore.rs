@@ -83,7 +83,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     match (&restored, exit) {
         (Some(restored), _) => conclude(restored, &compared, app)?,
         (None, Exit::Waiting) => {
-            app.ui.note("nobody is there to be asked; `--yes` restores it")?;
+            app.ui.note("there is no terminal to ask on; `--yes` restores it")?;
         }
         (None, _) => app.ui.note("not restored")?,
     }

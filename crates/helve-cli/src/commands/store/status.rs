@@ -56,7 +56,7 @@ fn print(status: &StoreStatus, plan: Option<&PrunePlan>, ui: &mut Ui) -> anyhow:
     if status.aside_bytes > 0 {
         rows.push((
             "put aside",
-            format!("{} in helve.db.before; delete it once nobody needs it", bytes(status.aside_bytes)),
+            format!("{} in helve.db.before; delete it once it is not needed", bytes(status.aside_bytes)),
         ));
     }
     rows.into_iter().try_for_each(|(name, value)| ui.line(format!("{name:<13}{value}")))?;

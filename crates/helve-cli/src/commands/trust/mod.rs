@@ -105,7 +105,7 @@ fn review(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Confirmation::Yes => Exit::Done,
         Confirmation::No => Exit::Denied,
         Confirmation::Nobody => {
-            app.ui.note("nobody is there to be asked; look at it, then: helve trust --yes")?;
+            app.ui.note("there is no terminal to ask on; look at it, then: helve trust --yes")?;
             Exit::Waiting
         }
     })

@@ -68,7 +68,7 @@ fn an_older_copy_of_the_journal_is_read_and_nothing_is_done_again_until_it_is_ac
     assert_eq!(world(&home), deeds, "nothing was done again");
 
     let asked = home.run(&["audit", "accept"]);
-    assert_says(&asked, 3, &["were written and are gone", &run, "nobody is there to be asked"]);
+    assert_says(&asked, 3, &["were written and are gone", &run, "there is no terminal to ask on"]);
     assert_eq!(up.send("GET /readyz", &[], &Value::Null).0, 503);
     assert_says(&home.run(&["audit", "accept", "--yes"]), 0, &["accepted; calls run again"]);
     until("the running one takes it", || up.send("GET /readyz", &[], &Value::Null).0 == 200);

@@ -71,7 +71,7 @@ pub enum HookEvent {
 }
 
 impl HookEvent {
-    /// Every event with a name of its own here.
+    /// Every event with its own name here.
     pub const KNOWN: [Self; 25] = [
         Self::PreToolUse,
         Self::PostToolUse,

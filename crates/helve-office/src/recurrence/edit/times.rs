@@ -118,7 +118,7 @@ pub(super) fn rewrite_values(
         let kept: Vec<Kept> = split_list(property.value()).map(|item| becomes(item, &property)).collect();
         whole.push(kept.iter().all(|kept| matches!(kept, Kept::AsIs(_))));
         if whole.last() == Some(&false) {
-            // A period has a length of its own, which the new line would lose.
+            // A period has its own length, which the new line would lose.
             if property.value().contains('/') {
                 return Err(SeriesEditError::HasPeriods);
             }

@@ -56,7 +56,7 @@ pub(in crate::tools) fn zone(field: &str, name: &str) -> Result<Zone, ToolError>
     let known = (name.len() <= 100).then(|| name.trim());
     let found =
         known.and_then(|name| Zone::iana(name).or_else(|| iana_for_windows(name).and_then(Zone::iana)));
-    found.ok_or_else(|| wrong(field, "an IANA name such as `Europe/Berlin`", "nobody knows this time zone"))
+    found.ok_or_else(|| wrong(field, "an IANA name such as `Europe/Berlin`", "there is no such time zone"))
 }
 
 /// Reads a time; a local one is on the clock of `zone`.

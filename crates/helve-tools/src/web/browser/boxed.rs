@@ -15,7 +15,7 @@ const COMMANDS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome-stab
 /// Chromium has to say besides them is kept for the error.
 const SCRIPT: &str = r#"exec "$@" 3<&0 4>&1 </dev/null >/dev/null"#;
 
-/// Starts each browser in a box of its own.
+/// Starts each browser in its own box.
 pub struct BoxedBrowser {
     sandbox: Sandbox,
     /// The same with a way out that leads to the public internet alone.

@@ -1,4 +1,4 @@
-//! A Chromium of its own for each page: nothing that one page leaves behind meets another.
+//! Its own Chromium for each page: nothing that one page leaves behind meets another.
 
 use std::any::Any;
 use std::sync::Arc;

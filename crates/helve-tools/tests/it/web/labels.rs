@@ -83,7 +83,7 @@ impl Bench {
         format!("http://intranet.example:{}/diary", self.inside.port())
     }
 
-    /// A call in a session of its own, and whether that then holds private data.
+    /// A call in its own session, and whether that then holds private data.
     async fn call(&self, tool: &str, arguments: Value) -> (Outcome, bool) {
         static SESSIONS: AtomicUsize = AtomicUsize::new(0);
         let session = format!("s-{}", SESSIONS.fetch_add(1, Ordering::Relaxed));

@@ -62,7 +62,7 @@ async fn run(
     of: Option<&Arc<ActiveRun>>,
 ) -> (Result<Value, ToolError>, HandlerEnd) {
     let handler = tool.handler();
-    // A task of its own: a panic ends the task and not us, and a handler that blocks its thread
+    // Its own task: a panic ends the task and not us, and a handler that blocks its thread
     // cannot keep us from noticing the deadline.
     let work = if handler.is_instant() {
         match first_step(&**handler, arguments, context.clone()).await {
@@ -131,7 +131,7 @@ async fn first_step(
     .await
 }
 
-/// A handler at work: in a task of its own, or here, in its caller's.
+/// A handler at work: in its own task, or here, in its caller's.
 enum Work {
     Task(JoinHandle<Result<Value, ToolError>>),
     Here(Step),
@@ -139,7 +139,7 @@ enum Work {
 }
 
 impl Work {
-    /// In a task of its own. Its run knows until that has really ended.
+    /// In its own task. Its run knows until that has really ended.
     fn apart(
         work: impl Future<Output = Result<Value, ToolError>> + Send + 'static,
         of: Option<&Arc<ActiveRun>>,

@@ -47,7 +47,7 @@ impl CallRecorder<'_> {
         run.add(Done { run: run.id, report, undo_record });
     }
 
-    /// The call is a run of its own.
+    /// The call is its own run.
     pub(in crate::pipeline) fn begin_run(
         &mut self,
         cancellation: CancellationToken,

@@ -231,7 +231,7 @@ async fn another_connection_of_the_same_client_uses_the_approval() {
     assert!(bench.runtime.call(over("three")).await.is_success());
     assert_eq!(bench.witness.seen().len(), 1);
     assert_ne!(bench.ask(over("one")).await.approval_id, pending.approval_id, "once");
-    // A session that somebody named is another, and so is a connection of nobody in particular.
+    // A session that somebody named is another, and so is a connection of an unnamed caller.
     let named = Call::new("send", json!({ "to": "eve" }));
     let pending = bench.ask(named.clone().by(Arc::new(Caller::principal("ada").session("one")))).await;
     let other = bench.ask(named.clone().by(Arc::new(Caller::principal("ada").session("two")))).await;

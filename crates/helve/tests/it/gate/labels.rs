@@ -209,7 +209,7 @@ async fn nothing_private_is_handed_to_what_may_send_it_while_it_runs() {
         for tool in [networked, quiet, vault] {
             bench.runtime.registry().register(helve::Layer::Project, tool.build().unwrap()).unwrap();
         }
-        // In a session of its own each, so that only what meets inside counts.
+        // In its own session each, so that only what meets inside counts.
         let call = |outer: &str, inner: &str| {
             let caller = Caller::agent("bot").session(format!("{outer} {inner}"));
             bench.runtime.call(Call::new(outer, json!({ "tool": inner })).by(caller))
