@@ -117,7 +117,7 @@ fn pruning_shows_what_would_go_and_asks() {
     }
     let prune = |args: &[&str]| home.run(&[&["store", "prune"], args].concat());
     let nothing = prune(&[]);
-    assert!(nothing.code == 2 && nothing.stderr.contains("nothing says what may go"), "{}", nothing.all());
+    assert!(nothing.code == 2 && nothing.stderr.contains("nothing says which entries may go"), "{}", nothing.all());
     let shown = prune(&["--older-than", "2099-01-01", "--dry-run"]);
     assert!(shown.code == 0 && shown.stdout.starts_with("3 entries would go: 1 to 3"), "{}", shown.all());
     assert!(shown.stderr.contains("helve audit export"), "{}", shown.all());
@@ -174,5 +174,5 @@ fn a_project_does_not_say_what_its_user_forgets() {
     let home = Home::new();
     home.write("helve.toml", "[journal.retention]\nolder_than_days = 1\n");
     let ran = home.run(&["store", "prune"]);
-    assert!(ran.code == 2 && ran.all().contains("nothing says what may go"), "{}", ran.all());
+    assert!(ran.code == 2 && ran.all().contains("nothing says which entries may go"), "{}", ran.all());
 }

@@ -78,7 +78,7 @@ fn read(text: &str) -> Result<Value, Failure> {
     const BYTES_MAX: u64 = 64 << 20;
     if text.trim_start().starts_with('{') {
         return serde_json::from_str(text)
-            .map_err(|error| Failure::usage("what was edited is not JSON").because(&error));
+            .map_err(|error| Failure::usage("`--edit` is not JSON").because(&error));
     }
     let path = Path::new(text.strip_prefix('@').unwrap_or(text));
     let wrong = || Failure::usage(format!("`{}` is neither JSON nor a file with it", path.display()));

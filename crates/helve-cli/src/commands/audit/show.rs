@@ -30,12 +30,12 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let call = match shown {
         Shown::Call(call) => call,
         Shown::Ambiguous(ids) => {
-            return Err(Failure::usage(format!("several calls begin with `{}`", args.id))
+            return Err(Failure::usage(format!("several calls have ids that begin with `{}`", args.id))
                 .details(ids.iter().map(ToString::to_string))
                 .into());
         }
         Shown::Nothing => {
-            return Err(Failure::usage(format!("no call begins with `{}`", args.id))
+            return Err(Failure::usage(format!("no call has an id that begins with `{}`", args.id))
                 .hint("`helve audit list` shows the latest")
                 .into());
         }

@@ -46,7 +46,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
             What::Load => demo::load(&account, &now).await,
             What::Remove => demo::remove(&account).await,
         };
-        Ok(done.map_err(|fault| Failure::failed("the demo could not be changed").because(&fault))?)
+        Ok(done.map_err(|fault| Failure::failed("the demo data could not be changed").because(&fault))?)
     })?;
     if app.ui.is_json() {
         let verb = if args.what == What::Load { "loaded" } else { "removed" };

@@ -64,7 +64,7 @@ impl Args {
         let is_typed =
             self.older_than.is_some() || self.larger_than.is_some() || self.reads_older_than.is_some();
         if !is_typed && !section.is_set() {
-            return Err(Failure::usage("nothing says what may go")
+            return Err(Failure::usage("nothing says which entries may go")
                 .hint("say it: `helve store prune --older-than 90d`, or in `[journal.retention]` of your helve.toml"));
         }
         let by = local_user("prune the journal")?;
