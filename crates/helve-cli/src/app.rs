@@ -15,8 +15,9 @@ pub(crate) struct App<'u> {
 
 impl<'u> App<'u> {
     pub(crate) fn new(ui: &'u mut Ui, global: Global) -> Result<Self, Failure> {
-        let work_dir = std::env::current_dir()
-            .map_err(|error| Failure::usage("the current folder cannot be used; change to one that exists").because(&error))?;
+        let work_dir = std::env::current_dir().map_err(|error| {
+            Failure::usage("the current folder cannot be used; change to one that exists").because(&error)
+        })?;
         let inputs = Inputs { config: global.config, sets: global.sets, ..Inputs::of_process(work_dir) };
         Ok(Self { ui, inputs })
     }

@@ -151,7 +151,9 @@ pub(super) fn read_input(event: HookEvent, given: Option<&str>) -> Result<HookIn
             None => read_json(text.as_bytes())?,
         },
     };
-    let fields = value.as_object_mut().ok_or_else(|| Failure::usage("the input is no JSON object; give the event's fields as `{\"…\": …}`"))?;
+    let fields = value.as_object_mut().ok_or_else(|| {
+        Failure::usage("the input is no JSON object; give the event's fields as `{\"…\": …}`")
+    })?;
     if fields.get("hook_event_name").is_some_and(|name| name != event.as_str()) {
         return Err(Failure::usage(format!("the input is of another event than {event}")));
     }

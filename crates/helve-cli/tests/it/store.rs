@@ -117,7 +117,11 @@ fn pruning_shows_what_would_go_and_asks() {
     }
     let prune = |args: &[&str]| home.run(&[&["store", "prune"], args].concat());
     let nothing = prune(&[]);
-    assert!(nothing.code == 2 && nothing.stderr.contains("nothing says which entries may go"), "{}", nothing.all());
+    assert!(
+        nothing.code == 2 && nothing.stderr.contains("nothing says which entries may go"),
+        "{}",
+        nothing.all()
+    );
     let shown = prune(&["--older-than", "2099-01-01", "--dry-run"]);
     assert!(shown.code == 0 && shown.stdout.starts_with("3 entries would go: 1 to 3"), "{}", shown.all());
     assert!(shown.stderr.contains("helve audit export"), "{}", shown.all());

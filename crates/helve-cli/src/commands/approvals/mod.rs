@@ -110,7 +110,9 @@ impl Desk {
         let mut found = approvals.list(query).await?;
         found.retain(|one| one.id.to_string().starts_with(&begins));
         match found.len() {
-            0 => Err(Failure::usage(format!("no approval has an id that begins with `{id}`")).hint(LIST).into()),
+            0 => Err(Failure::usage(format!("no approval has an id that begins with `{id}`"))
+                .hint(LIST)
+                .into()),
             1 => Ok(found.remove(0)),
             _ => Err(Failure::usage(format!("several approvals have ids that begin with `{id}`"))
                 .details(found.iter().take(10).map(|one| one.id.to_string()))

@@ -114,7 +114,11 @@ impl LoginArgs {
                     found.map_err(|error| Failure::failed("the issuer cannot be used").because(&error))?;
                 (found, Vec::new())
             }
-            (None, None) => return Err(Failure::usage("no provider and no issuer is given; name one with --oauth or --issuer")),
+            (None, None) => {
+                return Err(Failure::usage(
+                    "no provider and no issuer is given; name one with --oauth or --issuer",
+                ));
+            }
         };
         let scopes = if self.scope.is_empty() { scopes } else { self.scope };
         if scopes.is_empty() {

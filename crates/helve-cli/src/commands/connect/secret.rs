@@ -92,12 +92,21 @@ fn from_stdin() -> Result<SecretString, Failure> {
     let read = std::io::stdin().lock().take(BYTES_MAX + 1).read_to_string(&mut text);
     let text: SecretString = match read {
         Ok(_) => text.trim_end_matches(['\n', '\r']).to_owned().into(),
-        Err(error) => return Err(Failure::usage("standard input holds no password; pipe it in, or leave out --password-stdin to be asked").because(&error)),
+        Err(error) => {
+            return Err(Failure::usage(
+                "standard input holds no password; pipe it in, or leave out --password-stdin to be asked",
+            )
+            .because(&error));
+        }
     };
     match text.expose_secret().len() as u64 {
-        0 => Err(Failure::usage("standard input holds no password; pipe it in, or leave out --password-stdin to be asked")),
+        0 => Err(Failure::usage(
+            "standard input holds no password; pipe it in, or leave out --password-stdin to be asked",
+        )),
         1..=BYTES_MAX => Ok(text),
-        _ => Err(Failure::usage("standard input is too long for a password; it should hold the password and nothing else")),
+        _ => Err(Failure::usage(
+            "standard input is too long for a password; it should hold the password and nothing else",
+        )),
     }
 }
 

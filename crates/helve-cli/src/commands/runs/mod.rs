@@ -101,9 +101,11 @@ fn find(store: &Store, id: &str) -> Result<CallRecord, Failure> {
     })?;
     match shown {
         Shown::Call(call) => Ok(*call),
-        Shown::Ambiguous(ids) => Err(Failure::usage(format!("several calls have ids that begin with `{id}`"))
-            .details(ids.iter().map(ToString::to_string))
-            .hint("give more of the id")),
+        Shown::Ambiguous(ids) => {
+            Err(Failure::usage(format!("several calls have ids that begin with `{id}`"))
+                .details(ids.iter().map(ToString::to_string))
+                .hint("give more of the id"))
+        }
         Shown::Nothing => Err(Failure::usage(format!("no run begins with `{id}`")).hint(LIST)),
     }
 }
