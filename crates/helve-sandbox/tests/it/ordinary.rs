@@ -322,7 +322,7 @@ async fn what_leads_elsewhere_than_was_agreed_to_starts_no_box() {
         Sandbox::default().run(job, Vec::new(), CancellationToken::new()).await
     };
     let refused = run("out", &["project"]).await.unwrap_err().to_string();
-    assert!(refused.contains("nobody has agreed to"), "{refused}");
+    assert!(refused.contains("was not agreed to"), "{refused}");
     assert!(!root.join("home/file").exists());
     run("in", &["project"]).await.unwrap();
     assert!(root.join("project/real/file").exists(), "a link within the folder is fine");
