@@ -215,12 +215,12 @@ impl Spot {
 
 impl ConnectionSlot {
     /// A request has come.
-    pub(crate) fn asks(&self) {
+    pub(crate) fn note_request(&self) {
         self.note(true);
     }
 
     /// It is answered.
-    pub(crate) fn is_answered(&self) {
+    pub(crate) fn note_answer(&self) {
         self.note(false);
     }
 
@@ -235,7 +235,7 @@ impl ConnectionSlot {
 
     /// A caller was let in on it. A principal with its full share of connections keeps this one as long as
     /// strangers have room.
-    pub(crate) fn is_of(&self, visitor: &Visitor) {
+    pub(crate) fn recognize(&self, visitor: &Visitor) {
         let Place { table, number, spot, known } = &*self.place;
         if spot.is_known.load(Ordering::Relaxed) {
             return;
@@ -321,7 +321,7 @@ mod tests {
     fn whoever_sends_nothing_goes_first_then_whoever_is_slow_and_the_oldest_of_each() {
         let all = connections(16);
         let held: Vec<_> = (0..4).map(|_| all.enter(NEAR)).collect();
-        held[0].asks();
+        held[0].note_request();
         waited(&all, &held[0], 30_000);
         waited(&all, &held[1], 5_000);
         waited(&all, &held[2], 9_000);
@@ -344,9 +344,9 @@ mod tests {
     fn whoever_has_shown_a_key_stays_up_to_their_share() {
         let all = connections(16);
         let eves: Vec<_> =
-            (0..8).map(|_| all.enter(NEAR)).inspect(|slot| slot.is_of(&caller("eve"))).collect();
+            (0..8).map(|_| all.enter(NEAR)).inspect(|slot| slot.recognize(&caller("eve"))).collect();
         let ada = all.enter(NEAR);
-        ada.is_of(&caller("ada"));
+        ada.recognize(&caller("ada"));
         let crowd: Vec<_> = (0..50).map(|_| all.enter(NEAR)).collect();
         assert!(!is_gone(&ada));
         assert_eq!(gone(&eves), [5, 6, 7], "five are eve's share of ten");

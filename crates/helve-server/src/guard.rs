@@ -126,7 +126,7 @@ pub(crate) async fn stand(
                 return next.run(Request::from_parts(parts, body)).await;
             };
             if let Some(slot) = parts.extensions.get::<ConnectionSlot>() {
-                slot.is_of(&visitor);
+                slot.recognize(&visitor);
             }
             parts.extensions.insert(visitor);
             parts.extensions.insert(pass.clone());

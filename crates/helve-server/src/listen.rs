@@ -127,7 +127,7 @@ struct LoneConnection {
 }
 
 impl LoneConnection {
-    fn asks(&self) {
+    fn note_request(&self) {
         let before = self.asked_last.swap(self.number, Ordering::Relaxed);
         self.is_alone.store(before == self.number, Ordering::Relaxed);
     }
@@ -147,11 +147,11 @@ async fn serve(
     }
     let stopping = slot.stopping.clone();
     let service = service_fn(|mut request: Request<Incoming>| {
-        lone.asks();
-        slot.asks();
+        lone.note_request();
+        slot.note_request();
         place::take_out(&mut request);
         request.extensions_mut().insert(slot.clone());
-        service.call(request).map_ok(say_when_to_come_back).inspect_ok(|_| slot.is_answered())
+        service.call(request).map_ok(say_when_to_come_back).inspect_ok(|_| slot.note_answer())
     });
     let connection = http1::Builder::new()
         .timer(TokioTimer::new())

@@ -78,7 +78,7 @@ impl<B: FnOnce(), E: FnOnce()> Stopping<'_, B, E> {
                 tokio::select! {
                     ended = &mut serving => return ended,
                     stopped = &mut stopped => break stopped,
-                    () = signals.hurries() => hurry(),
+                    () = signals.until_hurried() => hurry(),
                 }
             }
         };
@@ -92,7 +92,7 @@ impl<B: FnOnce(), E: FnOnce()> Stopping<'_, B, E> {
         loop {
             tokio::select! {
                 ended = &mut serving => return ended,
-                () = signals.hurries() => {}
+                () = signals.until_hurried() => {}
             }
         }
     }
@@ -126,7 +126,7 @@ impl Signals {
     }
 
     /// Waits until the person asks for the second time, or once more.
-    async fn hurries(&mut self) {
+    async fn until_hurried(&mut self) {
         loop {
             let signal = self.next().await;
             if signal != Signal::Hangup && self.asked > 1 {

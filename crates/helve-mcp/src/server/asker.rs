@@ -91,7 +91,7 @@ impl Asker {
     }
 
     /// Puts `meta` on every question from now on.
-    pub(super) fn belongs_to(&self, meta: Value) {
+    pub(super) fn set_related(&self, meta: Value) {
         // A request becomes a task once.
         let _ = self.related.set(meta);
     }

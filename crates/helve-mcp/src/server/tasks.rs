@@ -254,7 +254,7 @@ pub(super) fn start_in_session(
     asker.lead_to(Arc::new(General(Arc::clone(session))), asked.meta.progress_token);
     let told = Some(Arc::downgrade(session));
     let task = start(session, work, asker, incoming.cancellation.clone(), ttl, told)?;
-    asker.belongs_to(json!({ RELATED: { "taskId": task.id } }));
+    asker.set_related(json!({ RELATED: { "taskId": task.id } }));
     Ok(raw(&json!({ "task": task.in_session_form() })).into())
 }
 

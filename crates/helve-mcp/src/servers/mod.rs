@@ -237,7 +237,7 @@ impl Servers {
         let namespaces: Vec<String> =
             servers.iter().map(|(name, server)| server.config().namespace(name).to_owned()).collect();
         let server = self.server(name, ServerConfig::default(), &namespaces);
-        server.is_value(service.into_service());
+        server.set_service(service.into_service());
         server.begin();
         servers.insert(name.to_owned(), server);
         Ok(())

@@ -145,7 +145,7 @@ impl Server {
     }
 
     /// Makes it a server of this process, before it is begun.
-    pub(super) fn is_value(&self, service: Service) {
+    pub(super) fn set_service(&self, service: Service) {
         let _again = self.service.set(service);
     }
 

@@ -62,7 +62,7 @@ impl DavAccount {
     }
 
     /// The server claimed that it can say what changed, and cannot.
-    pub(super) fn cannot_sync(&self, collection: &Href) {
+    pub(super) fn mark_unsyncable(&self, collection: &Href) {
         if let Some(facts) = locked(&self.facts).get_mut(collection) {
             facts.syncs = false;
         }

@@ -82,7 +82,7 @@ impl Look<'_> {
         match self.ask("").await? {
             Asked::List(list) => self.hand_out(list, None, reset).await,
             Asked::Void | Asked::Unsupported => {
-                self.account.cannot_sync(self.collection);
+                self.account.mark_unsyncable(self.collection);
                 self.compare(None, BTreeMap::new(), reset).await
             }
         }

@@ -154,7 +154,7 @@ impl<'a> Run<'a> {
     }
 
     /// A part has failed, and it goes on without. Told in the order of the parts, so that it is the same each time.
-    pub(super) fn goes_without(&self, path: &str, error: &ToolError) {
+    pub(super) fn note_failed_part(&self, path: &str, error: &ToolError) {
         let line = format!("step `{path}` failed ({})", error.name());
         self.went_without.lock().unwrap_or_else(PoisonError::into_inner).push(line);
     }

@@ -116,7 +116,7 @@ pub(super) async fn run_steps(run: &Run<'_>, parts: &[Part], trail: &mut Trail) 
         match (ended, part.on_error) {
             (Ended::Done(result), _) => trail.add_result(&part.name, result),
             (Ended::Failed(error), OnError::Continue) => {
-                run.goes_without(&part.path, &error);
+                run.note_failed_part(&part.path, &error);
                 trail.add_error(&part.name, &error);
             }
             (Ended::Failed(error), OnError::Stop | OnError::Undo) => {

@@ -95,7 +95,7 @@ fn settle(run: &Run<'_>, ends: Vec<Option<(Arc<str>, OnError, Ended)>>) -> Resul
             None => Slot::Skipped,
             Some((_, _, Ended::Done(result))) => Slot::Done(result),
             Some((path, OnError::Continue, Ended::Failed(error))) => {
-                run.goes_without(&path, &error);
+                run.note_failed_part(&path, &error);
                 Slot::Failed(error)
             }
             Some((path, OnError::Stop | OnError::Undo, Ended::Failed(error))) => {

@@ -147,7 +147,7 @@ fn bind_run(tool: &Tool, call: &Call, record: &CallRecorder<'_>) {
     // A person may have edited the arguments: the call is made again with those that were asked for.
     let before = record.subject.cut_short().and_then(|(_, earlier)| earlier.started.as_ref()?.grant.as_ref());
     let asked = before.or(record.gate.grant()).and_then(|grant| grant.asked.clone());
-    run.is_of(asked.unwrap_or_else(|| binding(tool, call, None)));
+    run.set_binding(asked.unwrap_or_else(|| binding(tool, call, None)));
 }
 
 /// Whether what was asked will be needed after the tool has answered.

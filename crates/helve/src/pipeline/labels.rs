@@ -204,14 +204,14 @@ pub(super) async fn find_out(settings: &Settings, permitted: &PermittedCall, wor
     let Some(tells) = permitted.tool().tells_reads() else { return };
     let arguments = &permitted.call().arguments;
     match says(tells, arguments) {
-        Some(reads) => work.will_read(reads, HowKnown::Said),
+        Some(reads) => work.set_reads(reads, HowKnown::Said),
         None => {
             let at_most = settings.precondition_timeout;
             let finding_out = AssertUnwindSafe(async { tells.find_out(arguments).await }).catch_unwind();
             let found = tokio::time::timeout(at_most, finding_out).await;
             // The tool keeps to it, so that what could not be found out is not read.
             let reads = found.ok().and_then(Result::ok).unwrap_or(Reads::Public);
-            work.will_read(reads, HowKnown::FoundOut);
+            work.set_reads(reads, HowKnown::FoundOut);
         }
     }
 }
@@ -273,7 +273,7 @@ async fn replayed(
     record: &mut CallRecorder<'_>,
 ) -> Result<(), ToolError> {
     if record.work.found_out_reads() {
-        record.work.will_read(Reads::Private, HowKnown::Said);
+        record.work.set_reads(Reads::Private, HowKnown::Said);
         enter(sessions, &record.subject, record.gate.ballot.votes(), Reads::Private).await?;
     }
     leave(sessions, Ok(status), &record.subject, &record.result, record.work.reads()).await

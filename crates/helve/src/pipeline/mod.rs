@@ -255,7 +255,7 @@ pub(crate) async fn wind_up(
     record.arguments.keep_unchecked(&call.arguments);
     match resolve(engine, Box::new(call), &mut record) {
         Ok(resolved) => execute::reclaim(&resolved.tool, &resolved.call, &mut record),
-        Err(_gone) => record.must_survive(),
+        Err(_gone) => record.require_durable_end(),
     }
     record.enter(Stage::Execute);
     record.close(Err(error)).await

@@ -248,14 +248,14 @@ impl<'p> CallRecorder<'p> {
     }
 
     /// From now on the end must be on disk before it is reported.
-    pub(super) fn must_survive(&mut self) {
+    pub(super) fn require_durable_end(&mut self) {
         self.journal.wait = Wait::Yes;
     }
 
     /// The call holds its idempotency key until it is closed.
     pub(super) fn claim(&mut self, claim: KeyClaim) {
         self.journal.claim = Some(claim);
-        self.must_survive();
+        self.require_durable_end();
     }
 
     /// The entry that says: about to start.

@@ -138,7 +138,7 @@ impl State {
 
 impl ActiveRun {
     /// Says which call it is, by its binding. What was said first holds.
-    pub(crate) fn is_of(&self, outer: String) {
+    pub(crate) fn set_binding(&self, outer: String) {
         let _said = self.outer.set(outer);
     }
 
@@ -201,7 +201,7 @@ impl ActiveRun {
     }
 
     /// This process is no longer at it.
-    pub(super) fn ends(&self) {
+    pub(super) fn end(&self) {
         self.feed(Event::Over);
         self.over.notify_waiters();
     }
@@ -220,7 +220,7 @@ impl ActiveRun {
     }
 
     /// Says where it stands in a trace. What was said first holds.
-    pub(crate) fn stands_at(&self, place: Place) {
+    pub(crate) fn set_place(&self, place: Place) {
         self.place.get_or_init(|| place);
     }
 
@@ -401,7 +401,7 @@ impl ActiveRun {
     }
 
     /// Remembers why a call could not be undone, for the caller that asked for it.
-    pub(crate) fn cannot_undo(&self, call_id: CallId, why: &str) {
+    pub(crate) fn note_undo_failure(&self, call_id: CallId, why: &str) {
         self.lock().not_undone.insert(call_id, why.to_owned());
     }
 

@@ -80,7 +80,7 @@ impl ActiveRuns {
             active.remove(&run.id);
         }
         drop(active);
-        run.ends();
+        run.end();
     }
 
     /// Waits until this process is no longer at a run; where it is not, for a moment.

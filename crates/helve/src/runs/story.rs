@@ -104,7 +104,7 @@ impl Story {
                 Known::default()
             });
             match entry {
-                Entry::Started(started) => known.begins(started),
+                Entry::Started(started) => known.note_start(started),
                 Entry::Finished(ended) => {
                     // What came first tells when it came; a run that was resumed came again.
                     known.facts.get_or_insert_with(|| ended.facts.clone());
@@ -116,7 +116,7 @@ impl Story {
                     }
                 }
                 Entry::Step(step) => {
-                    known.steps(&step.kind);
+                    known.note_step(&step.kind);
                     if let StepKind::Waiting { reason, approval_id } = step.kind {
                         let why =
                             step.payload.as_ref().and_then(|said| serde_json::from_str(said.get()).ok());
@@ -300,13 +300,13 @@ pub struct Counts {
 }
 
 impl Known {
-    fn begins(&mut self, started: &Started) {
+    fn note_start(&mut self, started: &Started) {
         self.facts.get_or_insert_with(|| started.facts.clone());
         // A part that is tried again has not ended.
         self.ended = None;
     }
 
-    fn steps(&mut self, kind: &StepKind) {
+    fn note_step(&mut self, kind: &StepKind) {
         match kind {
             StepKind::UndoStarted => self.undo = Undo::Begun,
             StepKind::Undone => self.undo = Undo::Undone,

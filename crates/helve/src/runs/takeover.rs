@@ -84,12 +84,12 @@ impl Takeover {
     }
 
     /// Its tool is not here: it is left for a process that has it.
-    fn is_absent(&self, run: CallId) {
+    fn mark_absent(&self, run: CallId) {
         self.put_aside(run, |failures| Aside { again_at: Instant::now() + ABSENT_PAUSE, failures });
     }
 
     /// It could not be taken up, for what may not pass by itself. Whether that is so for the first time.
-    fn has_failed(&self, run: CallId) -> bool {
+    fn mark_failed(&self, run: CallId) -> bool {
         let mut is_first = false;
         self.put_aside(run, |failures| {
             is_first = failures == 0;
@@ -109,7 +109,7 @@ impl Takeover {
         self.found.fetch_sub(1, Ordering::AcqRel);
     }
 
-    fn is_done(&self, run: CallId) {
+    fn mark_done(&self, run: CallId) {
         let mut under_way = self.lock();
         under_way.runs.remove(&run);
         under_way.aside.remove(&run);
@@ -117,7 +117,7 @@ impl Takeover {
     }
 
     /// This process has it, and looks at it again when its call is not at work any more.
-    fn is_postponed(&self, run: CallId) {
+    fn postpone(&self, run: CallId) {
         self.lock().runs.remove(&run);
         self.found.fetch_sub(1, Ordering::AcqRel);
     }
@@ -194,7 +194,7 @@ async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn
     let place = Arc::clone(&engine.runs.takeover.places).acquire_owned().await;
     if !has_tool(&*engine.ledger, &engine.registry, run).await {
         tracing::debug!(%run, "a run was cut short whose tool is not here");
-        return engine.runs.takeover.is_absent(run);
+        return engine.runs.takeover.mark_absent(run);
     }
     let taken_up = resume_left(&engine, run, cancel);
     tokio::pin!(taken_up);
@@ -206,14 +206,14 @@ async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn
         }
     };
     match recovered.as_ref().map(|recovered| &recovered.taken_up) {
-        Some(TakenUp::Failed(RunError::AtWork { .. })) => return engine.runs.takeover.is_postponed(run),
+        Some(TakenUp::Failed(RunError::AtWork { .. })) => return engine.runs.takeover.postpone(run),
         Some(TakenUp::Failed(error)) => {
             // Once is enough: it is tried again and again.
-            if !engine.runs.takeover.has_failed(run) {
+            if !engine.runs.takeover.mark_failed(run) {
                 return tracing::debug!(%run, %error, "a run that was left still cannot be taken up");
             }
         }
-        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => engine.runs.takeover.is_done(run),
+        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => engine.runs.takeover.mark_done(run),
     }
     if let Some(recovered) = recovered {
         told(&recovered);

@@ -90,7 +90,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
     }
     let effects_stand = undo_record.effects.contains(&EffectState::RollbackFailed);
     if effects_stand {
-        run.cannot_undo(undo_record.call_id, "an effect of it could not be taken back");
+        run.note_undo_failure(undo_record.call_id, "an effect of it could not be taken back");
     }
     if undo_record.undone == UndoState::Undone {
         return if effects_stand { PartState::UndoFailed } else { PartState::Undone };
@@ -129,7 +129,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
         Err(error) => {
             tracing::warn!(call_id = %undo_record.call_id, tool = %undo_record.tool.name(), %error, "a call could not be undone");
             step.kind = StepKind::UndoFailed { code: error.code() };
-            run.cannot_undo(undo_record.call_id, error.message());
+            run.note_undo_failure(undo_record.call_id, error.message());
             step.payload = to_raw_value(error_of_run(&error, run).get()).ok();
             PartState::UndoFailed
         }

@@ -71,13 +71,13 @@ impl Telling<'_> {
                 let (sign, how, tone) = ending(finished);
                 self.root(finished.at, sign, "ended", how, tone);
             }
-            Entry::Finished(finished) => self.part_ends(finished),
+            Entry::Finished(finished) => self.note_part_end(finished),
             Entry::Step(step) => self.step(step),
         }
     }
 
     /// One line a part, where it began, unless the run was cut short in between.
-    fn part_ends(&mut self, finished: &Finished) {
+    fn note_part_end(&mut self, finished: &Finished) {
         let call_id = finished.facts.call_id;
         let (sign, how, tone) = ending(finished);
         match self.begun.remove(&call_id).and_then(|index| self.lines.get_mut(index)) {

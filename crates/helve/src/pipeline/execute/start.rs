@@ -101,7 +101,7 @@ fn settle(begun: Begun, claim: KeyClaim, record: &mut CallRecorder<'_>) -> Resul
 pub(in crate::pipeline) fn reclaim(tool: &Tool, call: &Call, record: &mut CallRecorder<'_>) {
     match &call.idempotency_key {
         Some(key) if record.subject.part().is_none() => record.claim(claim(tool, call, key)),
-        Some(_) | None => record.must_survive(),
+        Some(_) | None => record.require_durable_end(),
     }
 }
 

@@ -57,7 +57,7 @@ impl CallRecorder<'_> {
         let run = Arc::new(ActiveRun::new(self.subject.call_id(), cancellation, on_stop));
         self.arguments.scrubber_mut().set_run(&run);
         if let Some(trace) = &self.trace {
-            trace.is_run(&run);
+            trace.attach_run(&run);
         }
         self.engine.runs.insert(&run);
         self.subject.run = Some(run);
@@ -77,7 +77,7 @@ impl CallRecorder<'_> {
     /// A composed call does nothing by itself: its start is written with that of its first part.
     pub(in crate::pipeline) async fn announce_start(&mut self, composed: bool) -> Result<(), JournalError> {
         let started = Entry::Started(self.started());
-        self.must_survive();
+        self.require_durable_end();
         self.journal.has_start = true;
         let (ledger, is_granted) = (&*self.engine.ledger, self.gate.grant().is_some());
         let written = match self.subject.run() {
@@ -117,7 +117,7 @@ impl CallRecorder<'_> {
             run.buffer(Entry::Started(self.started()));
             (self.journal.has_start, self.arguments.are_in_start) = (true, true);
         }
-        self.must_survive();
+        self.require_durable_end();
         let mut step = self.subject.step(StepKind::Executed { withheld: self.result.is_withheld });
         step.payload = self.result.shown.clone().map(Redacted::into_inner);
         run.commit(&*self.engine.ledger, Entry::Step(step)).await.map_err(unavailable)

@@ -83,7 +83,7 @@ pub(super) fn open(
     };
     let trace = OpenTrace { tracer: Arc::clone(tracer), place, kept: None };
     if let Origin::Resumed(run) = origin {
-        trace.is_run(run);
+        trace.attach_run(run);
     }
     Some(Box::new(trace))
 }
@@ -98,8 +98,8 @@ fn new_span_id() -> [u8; 8] {
 
 impl OpenTrace {
     /// The parts of this run belong to this call.
-    pub(super) fn is_run(&self, run: &ActiveRun) {
-        run.stands_at(self.place);
+    pub(super) fn attach_run(&self, run: &ActiveRun) {
+        run.set_place(self.place);
     }
 }
 

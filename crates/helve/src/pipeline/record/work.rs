@@ -48,7 +48,7 @@ pub(super) struct Bill {
 
 impl WorkRecord {
     /// Notes what the call counts as reading.
-    pub(in crate::pipeline) fn will_read(&mut self, reads: Reads, known: HowKnown) {
+    pub(in crate::pipeline) fn set_reads(&mut self, reads: Reads, known: HowKnown) {
         self.reads = (reads, known);
     }
 
