@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use helve::compose::{self, Step};
 use helve::ports::{Journal, JournalError, Ledger};
 use helve::record::Entry;
-use helve::runs::TakenUp;
+use helve::runs::Resumption;
 use helve::{Call, Layer, Runtime, Tool, ToolBuilder, VolatileLedger};
 use helve_store::{Store, StoreOptions};
 use helve_testkit::FaultyLedger;
@@ -204,7 +204,7 @@ fn recovery(tokio: &tokio::runtime::Runtime, runs: usize) {
     let cost = watch.stop(recovered.len() as u64);
     let ended = recovered
         .iter()
-        .filter(|one| matches!(&one.taken_up, TakenUp::Ended(outcome) if outcome.is_success()))
+        .filter(|one| matches!(&one.resumption, Resumption::Ended(outcome) if outcome.is_success()))
         .count();
     assert_eq!(ended, runs);
     println!(

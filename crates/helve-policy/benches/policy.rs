@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use helve::ports::Policy;
 use helve::{Action, Call, Caller, LabelSet, PolicyRequest, PolicyResource, Runtime, Tool, VolatileLedger};
-use helve_policy::{Known, Policies, PolicyFile};
+use helve_policy::{Vocabulary, Policies, PolicyFile};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 5;
@@ -90,7 +90,7 @@ fn wide(count: usize) -> String {
 }
 
 fn load(text: &str, tools: &[Tool]) -> Policies {
-    Policies::load(&[PolicyFile::new("bench.cedar", text)], Known::tools(tools)).unwrap()
+    Policies::load(&[PolicyFile::new("bench.cedar", text)], Vocabulary::tools(tools)).unwrap()
 }
 
 fn tool(name: &str) -> Tool {

@@ -13,12 +13,12 @@ use crate::file::{PolicyFile, Weight};
 use crate::finding::{Finding, did_you_mean};
 use crate::mention::Fact;
 use crate::parse::{Parsed, diagnosed};
-use crate::policies::Known;
+use crate::policies::Vocabulary;
 use crate::schema;
 use crate::scope::Bound;
 
 /// Everything wrong with some policies, in the order of the files.
-pub(crate) fn check(files: &[PolicyFile], policies: &[Parsed], known: Known<'_>) -> Vec<Finding> {
+pub(crate) fn check(files: &[PolicyFile], policies: &[Parsed], known: Vocabulary<'_>) -> Vec<Finding> {
     let names = Names::new(known);
     let mut findings: Vec<_> = policies.iter().flat_map(|policy| names.check(policy)).collect();
     let wrong: HashSet<_> = findings
@@ -38,7 +38,7 @@ pub(crate) fn check(files: &[PolicyFile], policies: &[Parsed], known: Known<'_>)
 /// they were loaded.
 pub(crate) fn check_against(files: &[PolicyFile], policies: &[&Parsed], tool: &Tool) -> Option<Finding> {
     let tools = std::slice::from_ref(tool);
-    let names = Names::new(Known { tools, awaited: &[] });
+    let names = Names::new(Vocabulary { tools, awaited: &[] });
     let misnamed = policies.iter().flat_map(|policy| names.unknown_arguments(policy)).next();
     misnamed.or_else(|| {
         let mut text = schema::for_checking([tool]);
@@ -59,7 +59,7 @@ struct Names<'a> {
 }
 
 impl<'a> Names<'a> {
-    fn new(known: Known<'a>) -> Self {
+    fn new(known: Vocabulary<'a>) -> Self {
         let tools: HashMap<_, _> = known.tools.iter().map(|tool| (tool.name().as_str(), tool)).collect();
         let namespaces = tools.keys().flat_map(|name| namespaces(name)).collect();
         Self { tools, namespaces, awaited: known.awaited }

@@ -8,7 +8,7 @@
 //! ```
 //! use helve_core::{Action, Caller, LabelSet, PolicyRequest, PolicyResource, Stance, Tool};
 //! use helve_core::ports::Policy as _;
-//! use helve_policy::{Known, Policies, PolicyFile};
+//! use helve_policy::{Vocabulary, Policies, PolicyFile};
 //! # use helve_core::{Context, ToolError};
 //! # #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! # struct Mail { to: String }
@@ -24,7 +24,7 @@
 //!     unless { context.arguments.to like "*@example.com" };
 //! "#;
 //! let tools = [send];
-//! let policies = Policies::load(&[PolicyFile::new("policy.cedar", text)], Known::tools(&tools)).unwrap();
+//! let policies = Policies::load(&[PolicyFile::new("policy.cedar", text)], Vocabulary::tools(&tools)).unwrap();
 //!
 //! let caller = Caller::agent("planner");
 //! let request = PolicyRequest {
@@ -73,5 +73,5 @@ mod tests;
 pub use explain::{Applied, Explanation};
 pub use file::{PolicyFile, Weight, limits};
 pub use finding::{Finding, Severity};
-pub use policies::{DEFAULT_POLICY, Known, Policies, Statement};
+pub use policies::{DEFAULT_POLICY, Policies, Statement, Vocabulary};
 pub use schema::schema;

@@ -22,14 +22,14 @@ pub const DEFAULT_POLICY: &str = include_str!("../default.cedar");
 
 /// What policies may name, for their check.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Known<'a> {
+pub struct Vocabulary<'a> {
     /// The tools that are here.
     pub tools: &'a [Tool],
     /// Namespaces whose tools may come later: the names of MCP servers that are not connected.
     pub awaited: &'a [String],
 }
 
-impl<'a> Known<'a> {
+impl<'a> Vocabulary<'a> {
     /// These tools, and no others to come.
     pub fn tools(tools: &'a [Tool]) -> Self {
         Self { tools, awaited: &[] }
@@ -121,7 +121,7 @@ impl Policies {
     /// # Errors
     /// Everything that is wrong, with its place, if anything is. [`Policies::broken`] makes a set of
     /// it that denies.
-    pub fn load(files: &[PolicyFile], known: Known<'_>) -> Result<Self, Vec<Finding>> {
+    pub fn load(files: &[PolicyFile], known: Vocabulary<'_>) -> Result<Self, Vec<Finding>> {
         nesting::on_a_large_stack(|| Self::load_here(files, known)).unwrap_or_else(|| {
             let file = files.first().map_or_else(|| "default.cedar".to_owned(), |file| file.name.clone());
             let place = Place { file, line: 1, column: 1 };
@@ -129,7 +129,7 @@ impl Policies {
         })
     }
 
-    fn load_here(files: &[PolicyFile], known: Known<'_>) -> Result<Self, Vec<Finding>> {
+    fn load_here(files: &[PolicyFile], known: Vocabulary<'_>) -> Result<Self, Vec<Finding>> {
         let files = with_default(files);
         let policies = parse(&files)?;
         let findings = check::check(&files, &policies, known);
@@ -141,7 +141,7 @@ impl Policies {
     }
 
     /// Everything that is wrong with some policies, and what may not mean what its author thinks.
-    pub fn check(files: &[PolicyFile], known: Known<'_>) -> Vec<Finding> {
+    pub fn check(files: &[PolicyFile], known: Vocabulary<'_>) -> Vec<Finding> {
         match Self::load(files, known) {
             Ok(policies) => policies.warnings,
             Err(findings) => findings,

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 
 use crate::guard::Guard;
 use crate::plan::{ChosenSets, GUARDED_BYTES_MAX};
-use crate::{Known, Policies, PolicyFile};
+use crate::{Policies, PolicyFile, Vocabulary};
 
 fn tool(name: &str, risk: Risk) -> Tool {
     async fn run(_: Value, _: Context) -> Result<Value, ToolError> {
@@ -371,7 +371,7 @@ fn no_set_is_made_that_leaves_out_few() {
 fn the_cache_is_bounded_and_never_mixes_requests() {
     let policies = Policies::load(
         &[PolicyFile::new("p", "permit (principal == User::\"u7\", action, resource) when { context.labels.contains(\"secret\") };")],
-        Known::default(),
+        Vocabulary::default(),
     )
     .unwrap();
     let tool = tool("a/x", Risk::Low);

@@ -60,17 +60,17 @@ struct Inner {
     number: u64,
     strangers: BTreeMap<u64, Arc<Spot>>,
     /// How many connections each has who has shown a key.
-    known: HashMap<Known, usize>,
+    known: HashMap<SlotOwner, usize>,
 }
 
 /// Whose connection it is.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
-enum Known {
+enum SlotOwner {
     Caller(Option<String>),
     Decider(Option<String>),
 }
 
-impl Known {
+impl SlotOwner {
     fn of(visitor: &Visitor) -> Self {
         let name = visitor.person().principal.clone();
         match visitor {
@@ -109,7 +109,7 @@ struct Place {
     table: Arc<Table>,
     number: u64,
     spot: Arc<Spot>,
-    known: Mutex<Option<Known>>,
+    known: Mutex<Option<SlotOwner>>,
 }
 
 impl Connections {
@@ -176,13 +176,13 @@ impl Inner {
         gone.as_ref().inspect(|spot| spot.evicted.cancel()).is_some()
     }
 
-    fn has_room(&self, room: Room, who: &Known) -> bool {
+    fn has_room(&self, room: Room, who: &SlotOwner) -> bool {
         let of_kind =
-            |(one, count): (&Known, &usize)| (one.is_decider() == who.is_decider()).then_some(*count);
+            |(one, count): (&SlotOwner, &usize)| (one.is_decider() == who.is_decider()).then_some(*count);
         let all: usize = self.known.iter().filter_map(of_kind).sum();
         match who {
-            Known::Decider(_) => all < room.deciding,
-            Known::Caller(_) => {
+            SlotOwner::Decider(_) => all < room.deciding,
+            SlotOwner::Caller(_) => {
                 all < room.calling && self.known.get(who).copied().unwrap_or(0) < room.own_calling
             }
         }
@@ -240,7 +240,7 @@ impl ConnectionSlot {
         if spot.is_known.load(Ordering::Relaxed) {
             return;
         }
-        let who = Known::of(visitor);
+        let who = SlotOwner::of(visitor);
         let mut inner = table.lock();
         if !inner.has_room(table.room, &who) || inner.strangers.remove(number).is_none() {
             return;

@@ -31,7 +31,7 @@ const NEVER: u64 = u64::MAX;
 /// The keys that are good.
 pub(crate) struct Keyring {
     runtime: Runtime,
-    known: ArcSwap<Known>,
+    known: ArcSwap<KeyCache>,
     began: Instant,
     /// Milliseconds from the beginning to the last look.
     looked_ms: AtomicU64,
@@ -40,7 +40,7 @@ pub(crate) struct Keyring {
 }
 
 #[derive(Default)]
-struct Known {
+struct KeyCache {
     changes: Option<u64>,
     keys: HashMap<KeyId, Holder>,
 }
@@ -119,7 +119,7 @@ impl Keyring {
     }
 
     /// What is known, no older than half a second. Where the ledger cannot say, nobody comes in.
-    async fn known(&self) -> Result<Arc<Known>, JournalError> {
+    async fn known(&self) -> Result<Arc<KeyCache>, JournalError> {
         if !self.is_fresh() {
             let _turn = self.looking.lock().await;
             if !self.is_fresh() {
@@ -130,7 +130,7 @@ impl Keyring {
     }
 
     /// What is known by a look that begins after this does. All who wait for one share it.
-    async fn known_anew(&self) -> Result<Arc<Known>, JournalError> {
+    async fn known_anew(&self) -> Result<Arc<KeyCache>, JournalError> {
         let came = self.now_ms();
         let _turn = self.looking.lock().await;
         let looked = self.looked_ms.load(Ordering::Acquire);
@@ -163,7 +163,7 @@ impl Keyring {
             let visitor = Visitor::of(&key)?;
             Some((key.id, Holder { key, visitor, used_s: AtomicI64::new(0) }))
         });
-        self.known.store(Arc::new(Known { changes: Some(changes), keys: held.collect() }));
+        self.known.store(Arc::new(KeyCache { changes: Some(changes), keys: held.collect() }));
         Ok(())
     }
 }

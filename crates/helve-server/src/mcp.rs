@@ -13,7 +13,7 @@ use helve::{Call, Caller, ToolName, boxed};
 use helve_mcp::era::{Era, SESSION_VERSIONS, STATELESS_VERSIONS};
 use helve_mcp::message::{Message, Request};
 use helve_mcp::server::{
-    Answer, FoundTool, Nowhere, Outlet, Peer, Route, Session, Visitor as McpVisitor, era_of, refusal,
+    FoundTool, Nowhere, Outlet, Peer, Route, RpcAnswer, Session, Visitor as McpVisitor, era_of, refusal,
 };
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -41,7 +41,7 @@ async fn answer_post(server: &Arc<ServerState>, parts: Parts, body: Body) -> Res
     check_content_type(&parts.headers)?;
     let body = read_body(server, &caller, body).await?;
     let message = Message::parse(&body).map_err(|error| {
-        let answer = Answer::refusal(refusal(&error));
+        let answer = RpcAnswer::refusal(refusal(&error));
         Box::new(json_response(status(answer.http_status()), answer.to_text()))
     })?;
     drop(body);
@@ -160,7 +160,7 @@ async fn stateless(
     }
     if let Err(error) = headers::check(&parts.headers, &request, |tool| schema_of(server, &session, tool)) {
         let answer =
-            Answer { id: Some(request.id), era: Era::Stateless, result: Err(error), is_withdrawn: false };
+            RpcAnswer { id: Some(request.id), era: Era::Stateless, result: Err(error), is_withdrawn: false };
         return json_response(status(answer.http_status()), answer.to_text());
     }
     let events = Events::new(None, false);

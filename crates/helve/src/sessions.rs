@@ -117,11 +117,11 @@ pub(crate) struct Sessions {
 /// Sessions that were looked up. Every call asks, so they are found without making a key.
 #[derive(Default)]
 struct KnownSessions {
-    known: Mutex<HashTable<Known>>,
+    known: Mutex<HashTable<CachedSession>>,
     hasher: DefaultHashBuilder,
 }
 
-struct Known {
+struct CachedSession {
     key: SessionKey,
     at: Instant,
     state: Arc<SessionState>,
@@ -136,8 +136,8 @@ fn whose(key: &SessionKey) -> Whose<'_> {
 
 impl KnownSessions {
     fn keep(&self, key: SessionKey, state: Arc<SessionState>) {
-        let hash = |known: &Known| self.hasher.hash_one(whose(&known.key));
-        let new = Known { key, at: Instant::now(), state };
+        let hash = |known: &CachedSession| self.hasher.hash_one(whose(&known.key));
+        let new = CachedSession { key, at: Instant::now(), state };
         let mut known = lock(&self.known);
         let is_full = known.len() >= KNOWN_MAX;
         match known.entry(hash(&new), |one| one.key == new.key, hash) {

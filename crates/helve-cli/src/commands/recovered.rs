@@ -2,18 +2,18 @@
 
 use std::io::Write as _;
 
-use helve::runs::{Recovered, TakenUp};
+use helve::runs::{RecoveredRun, Resumption};
 
 use crate::ui::escape;
 
 /// Says what became of a run that was left.
-pub(crate) fn say(recovered: &Recovered) {
+pub(crate) fn say(recovered: &RecoveredRun) {
     let run = recovered.run;
-    let became = match &recovered.taken_up {
-        TakenUp::Ended(outcome) if outcome.is_success() => "it has finished now".to_owned(),
-        TakenUp::Ended(_) => format!("it ended without success: `helve runs show {run}`"),
-        TakenUp::Waits(_) => format!("it waits for you: `helve runs show {run}`"),
-        TakenUp::Failed(error) => format!("it cannot be taken up: {error}"),
+    let became = match &recovered.resumption {
+        Resumption::Ended(outcome) if outcome.is_success() => "it has finished now".to_owned(),
+        Resumption::Ended(_) => format!("it ended without success: `helve runs show {run}`"),
+        Resumption::Waits(_) => format!("it waits for you: `helve runs show {run}`"),
+        Resumption::Failed(error) => format!("it cannot be taken up: {error}"),
     };
     let line = format!("{run} had been left in its middle; {became}");
     // Standard error may be closed; there is nobody left to tell.

@@ -152,7 +152,7 @@ pub enum StepKind {
     /// knows. The payload is its result, where a person gave one.
     Settled {
         /// What they said.
-        answer: Answer,
+        answer: Finding,
         /// The person who said so. Absent: the tool told, or an earlier version wrote this.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         by: Option<String>,
@@ -219,8 +219,7 @@ pub enum WaitingFor {
 /// What a person found out about a part whose outcome was unknown.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-#[schemars(rename = "Finding")]
-pub enum Answer {
+pub enum Finding {
     /// It did happen.
     Happened,
     /// It did not happen, and may be done now.

@@ -22,15 +22,15 @@ pub const NAME: &str = "settings";
 #[derive(Debug, Clone)]
 pub struct AskedSettings {
     own: OwnFolder,
-    pub asked: Vec<Asked>,
+    pub asked: Vec<AskedSetting>,
     /// Those that name files and folders of the project alone, and so count as they are: a link can change
     /// that at any time.
-    inside: Vec<Asked>,
+    inside: Vec<AskedSetting>,
 }
 
 /// One of them.
 #[derive(Debug, Clone)]
-pub struct Asked {
+pub struct AskedSetting {
     pub(super) pointer: String,
     pub value: Value,
     /// Where it names files and folders: which.
@@ -80,7 +80,7 @@ pub(super) fn sort(document: &Document, before: &Value, set: &HashMap<String, Or
         };
         if waits || !named.is_empty() {
             let origin = document.origin(&pointer);
-            let one = Asked { pointer, value: value.clone(), paths: named, origin };
+            let one = AskedSetting { pointer, value: value.clone(), paths: named, origin };
             if waits { asked.push(one) } else { inside.push(one) }
         }
     });
@@ -130,10 +130,10 @@ impl AskedSettings {
     /// What a process that was started with these uses once it has taken up those that `now` are in force: sections
     /// that it follows as they are now, and all others as it was started.
     pub fn followed_by(&self, now: &Self, followed: &[&str]) -> Self {
-        let stays = |one: &&Asked| !followed.iter().any(|section| one.is_in(section));
-        let merged = |was: &[Asked], now: &[Asked]| -> Vec<Asked> {
+        let stays = |one: &&AskedSetting| !followed.iter().any(|section| one.is_in(section));
+        let merged = |was: &[AskedSetting], now: &[AskedSetting]| -> Vec<AskedSetting> {
             let was: Vec<_> = was.iter().filter(stays).cloned().collect();
-            let is_new = |one: &&Asked| was.iter().all(|other| other.pointer != one.pointer);
+            let is_new = |one: &&AskedSetting| was.iter().all(|other| other.pointer != one.pointer);
             let new: Vec<_> = now.iter().filter(is_new).cloned().collect();
             was.into_iter().chain(new).collect()
         };
@@ -165,7 +165,7 @@ impl AskedSettings {
 
     /// What counts of them: their values, and where paths lead at this moment.
     pub fn pinned(&self) -> Value {
-        let one = |asked: &Asked| {
+        let one = |asked: &AskedSetting| {
             let mut pinned = json!({ "value": asked.value });
             if !asked.paths.is_empty() {
                 // A path that is not UTF-8 does not get into a file of TOML.
@@ -179,7 +179,7 @@ impl AskedSettings {
 
     /// Each as a person must see it.
     pub fn shown(&self) -> Vec<(String, String)> {
-        let text = |asked: &Asked| match asked.paths.is_empty() {
+        let text = |asked: &AskedSetting| match asked.paths.is_empty() {
             true => asked.value.as_str().map_or_else(|| asked.value.to_string(), str::to_owned),
             false => self.leads(asked).map(|lead| lead.to_string()).collect::<Vec<_>>().join(", "),
         };
@@ -202,12 +202,12 @@ impl AskedSettings {
         })
     }
 
-    fn leads(&self, asked: &Asked) -> impl Iterator<Item = Lead> {
+    fn leads(&self, asked: &AskedSetting) -> impl Iterator<Item = Lead> {
         asked.paths.iter().map(|path| self.own.lead(path))
     }
 }
 
-impl Asked {
+impl AskedSetting {
     fn is_in(&self, section: &str) -> bool {
         self.pointer.split('/').nth(1) == Some(section)
     }

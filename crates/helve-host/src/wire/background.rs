@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use helve::Runtime;
-use helve::runs::Recovered;
+use helve::runs::RecoveredRun;
 
 /// How often it is looked for such runs.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -18,7 +18,7 @@ const ASK_EVERY: u32 = 5;
 pub const SESSION_END_WAIT: Duration = Duration::from_secs(2);
 
 /// Looks for runs that were left, lets them go on, and tells what became of each. Runs until dropped.
-pub async fn keep_taking_over(runtime: &Runtime, tell: fn(&Recovered)) {
+pub async fn keep_taking_over(runtime: &Runtime, tell: fn(&RecoveredRun)) {
     let mut looks = 0_u32;
     loop {
         // Each of them goes on in its own task: a service that hangs keeps nobody else waiting.

@@ -23,7 +23,7 @@ use helve_tools::program::ProgramToolConfig;
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
-use super::demands::{self, Demand, Demands, Known};
+use super::demands::{self, Demand, Demands, KnownTools};
 use super::judges;
 use super::tools::typed;
 use super::trust;
@@ -161,12 +161,12 @@ fn listed(loaded: &Loaded) -> Vec<BroughtTool> {
     if entries.peek().is_none() {
         return Vec::new();
     }
-    let known = Known::of(loaded);
+    let known = KnownTools::of(loaded);
     entries.filter_map(|entry| of_entry(entry, loaded, &known)).collect()
 }
 
 /// What this entry is of these, if it is.
-pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &Known) -> Option<BroughtTool> {
+pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &KnownTools) -> Option<BroughtTool> {
     if !loaded.is_foreign(entry.layer) {
         return None;
     }

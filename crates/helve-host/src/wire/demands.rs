@@ -176,7 +176,7 @@ impl Demands {
 const SYSTEM: [&str; 3] = ["/usr", "/bin", "/lib"];
 
 /// What an entry of a project asks for. What cannot be read is refused when it is made, and asks for nothing.
-pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &Known) -> Demands {
+pub(super) fn of_entry(entry: &ToolEntry, loaded: &Loaded, known: &KnownTools) -> Demands {
     let own = OwnFolder::of(entry.file());
     let mut demands = Demands { own, fixed: known.replaced_by(entry), paths: Vec::new() };
     demands.fixed.extend(calls(entry, loaded));
@@ -390,7 +390,7 @@ fn references(value: &Value, found: &mut BTreeSet<String>) {
 }
 
 /// The tools that are known without the project: by their names as people and models read them.
-pub(super) struct Known {
+pub(super) struct KnownTools {
     names: BTreeMap<String, String>,
     /// Namespaces of the user's APIs and MCP servers, whose tools are not known here.
     namespaces: BTreeMap<String, String>,
@@ -413,7 +413,7 @@ static SHIPPED: LazyLock<Vec<String>> = LazyLock::new(|| {
     builtin_as_shipped().iter().chain(&web).flat_map(names).chain(search).collect()
 });
 
-impl Known {
+impl KnownTools {
     pub(super) fn of(loaded: &Loaded) -> Self {
         let own = loaded.tools.iter().filter(|entry| entry.layer == Layer::Org);
         let (apis, tools): (Vec<_>, Vec<_>) = own.partition(|entry| entry.kind == ToolKind::OpenApi);

@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::path::Path;
 
 use helve::{Filter, Registry, Tool};
-use helve_policy::{Finding, Known, Policies, PolicyFile, limits};
+use helve_policy::{Finding, Policies, PolicyFile, Vocabulary, limits};
 
 use super::mcp;
 use crate::config::origin::short;
@@ -37,7 +37,7 @@ pub fn policies(loaded: &Loaded, registry: &Registry) -> Policies {
 /// The same from text, or all that is wrong with it.
 pub fn checked(loaded: &Loaded, registry: &Registry, files: &[PolicyFile]) -> Result<Policies, Vec<Finding>> {
     let tools = tools(registry);
-    Policies::load(files, Known { tools: &tools, awaited: &awaited(loaded) })
+    Policies::load(files, Vocabulary { tools: &tools, awaited: &awaited(loaded) })
 }
 
 /// All tools that are here, and the one that stands for events from outside.

@@ -19,7 +19,7 @@ use super::broken::{self, BrokenPart};
 use super::brought::{self, Agreed, BroughtTool};
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
-use super::demands::{Demand, Known};
+use super::demands::{Demand, KnownTools};
 use super::{office, openapi, web};
 use crate::Remark;
 use crate::config::origin::short;
@@ -59,7 +59,7 @@ pub fn tools_for(loaded: &Loaded, home: &Registry, registry: Registry) -> Result
     let mut making = Making { registry, remarks, broken: broken::servers(loaded), made: Vec::new() };
     let InOrder { entries, circles } = in_order(&loaded.tools);
     making.broken.extend(circles.iter().map(|(entry, error)| BrokenPart::refused(entry, error)));
-    let known = Known::of(loaded);
+    let known = KnownTools::of(loaded);
     let mut held = Vec::new();
     for entry in entries {
         if making.is_broken(entry) {
@@ -208,7 +208,7 @@ pub fn known_here(loaded: &Loaded) -> Registry {
         builtin(loaded, &maker.launcher).into_iter().chain(web_tools.into_iter().flat_map(|(web, _)| web));
     let shipped = shipped.chain(office::tools(loaded).unwrap_or_default());
     let mut all = vec![(Layer::BuiltIn, shipped.collect())];
-    let known = Known::of(loaded);
+    let known = KnownTools::of(loaded);
     let is_held =
         |entry: &ToolEntry| hold(entry, brought::of_entry(entry, loaded, &known).as_ref(), &[]).is_some();
     let is_here = |entry: &&ToolEntry| entry.remote_document().is_none() && entry.problems.is_empty();

@@ -146,13 +146,14 @@ impl Hub {
     fn progressed(&self, params: Option<&Raw>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Told {
+        struct ProgressParams {
             progress_token: Id,
             progress: f64,
             total: Option<f64>,
             message: Option<String>,
         }
-        let Some(told) = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok()) else {
+        let Some(told) = params.and_then(|params| serde_json::from_str::<ProgressParams>(params.get()).ok())
+        else {
             return;
         };
         let Id::Number(id) = told.progress_token else { return };
@@ -172,7 +173,7 @@ impl Hub {
     /// A server of the stateless era says what it will tell of.
     fn acknowledged(&self, params: Option<&Raw>, of: Option<i64>) {
         #[derive(Deserialize)]
-        struct Told {
+        struct AcknowledgedParams {
             notifications: Honoured,
             #[serde(rename = "_meta")]
             about: Option<About>,
@@ -188,7 +189,9 @@ impl Hub {
             #[serde(rename = "io.modelcontextprotocol/subscriptionId")]
             subscription: Option<Id>,
         }
-        let Some(told) = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok()) else {
+        let Some(told) =
+            params.and_then(|params| serde_json::from_str::<AcknowledgedParams>(params.get()).ok())
+        else {
             return;
         };
         let named = match told.about.and_then(|about| about.subscription) {
@@ -205,11 +208,11 @@ impl Hub {
     fn ended(&self, params: Option<&Raw>) {
         #[derive(Deserialize)]
         #[serde(rename_all = "camelCase")]
-        struct Told {
+        struct CancelledParams {
             request_id: Id,
         }
-        let told = params.and_then(|params| serde_json::from_str::<Told>(params.get()).ok());
-        if let Some(Told { request_id: Id::Number(id) }) = told
+        let told = params.and_then(|params| serde_json::from_str::<CancelledParams>(params.get()).ok());
+        if let Some(CancelledParams { request_id: Id::Number(id) }) = told
             && let Some(flight) = self.named(Some(id)).filter(|flight| flight.acknowledged.is_some())
         {
             flight.ended.notify_one();

@@ -18,7 +18,7 @@ use crate::config::{Place, ServerConfig};
 /// A well-known server.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Known {
+pub struct KnownServer {
     /// What it is called here.
     pub name: String,
     /// Its packages in npm's registry.
@@ -48,7 +48,7 @@ struct Group {
     facets: BTreeSet<Facet>,
 }
 
-impl Known {
+impl KnownServer {
     /// What a tool of it counts as, if the table names it.
     pub fn facets_of(&self, tool: &str) -> Option<BTreeSet<Facet>> {
         let fits = |group: &&Group| group.names.iter().any(|name| matches(name, tool));
@@ -56,12 +56,12 @@ impl Known {
     }
 }
 
-static TABLE: LazyLock<Vec<Known>> = LazyLock::new(|| {
+static TABLE: LazyLock<Vec<KnownServer>> = LazyLock::new(|| {
     serde_json::from_str(include_str!("known.json")).expect("the table is checked by a test")
 });
 
 /// The well-known server that a configuration names, if it does.
-pub fn known(config: &ServerConfig) -> Option<&'static Known> {
+pub fn known(config: &ServerConfig) -> Option<&'static KnownServer> {
     let named = Named::of(config)?;
     TABLE.iter().find(|known| {
         let (list, name) = match &named {
@@ -214,12 +214,12 @@ fn of_modules<'a>(script: &'a str, folder: Option<&Path>) -> Option<Named<'a>> {
 }
 
 #[cfg(test)]
-pub(super) fn table() -> &'static [Known] {
+pub(super) fn table() -> &'static [KnownServer] {
     &TABLE
 }
 
 #[cfg(test)]
-impl Known {
+impl KnownServer {
     /// Every pattern and every way in which it is named.
     pub(super) fn parts(&self) -> (Vec<&str>, Vec<&str>) {
         let patterns = self.tools.iter().flat_map(|group| &group.names).map(String::as_str).collect();

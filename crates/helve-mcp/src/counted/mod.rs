@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use crate::config::ServerConfig;
 pub use assume::Account;
-pub use known::{Known, known};
+pub use known::{KnownServer, known};
 
 /// What a tool counts as.
 #[derive(Debug, Clone, PartialEq, Eq)]

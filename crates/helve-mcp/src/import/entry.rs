@@ -24,7 +24,7 @@ pub(super) struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    pub(super) fn new(found: &'a Found, document: &'a Value) -> Self {
+    pub(super) fn new(found: &'a ServerFile, document: &'a Value) -> Self {
         Self { variables: Variables::new(found, document), secrets: Secrets::default() }
     }
 

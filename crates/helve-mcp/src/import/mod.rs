@@ -82,7 +82,7 @@ pub enum Scope {
 
 /// A file that may name servers.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Found {
+pub struct ServerFile {
     /// Where it is.
     pub path: PathBuf,
     /// How it is read.
@@ -137,7 +137,7 @@ pub struct ImportError {
 }
 
 /// The files that are there, for a project and a person. The project's come first.
-pub fn find(project: &Path, home: &Path) -> Vec<Found> {
+pub fn find(project: &Path, home: &Path) -> Vec<ServerFile> {
     let in_project = [
         (".mcp.json", Kind::ClaudeCode),
         (".vscode/mcp.json", Kind::VsCode),
@@ -159,7 +159,7 @@ pub fn find(project: &Path, home: &Path) -> Vec<Found> {
     let mut seen = BTreeSet::new();
     places
         .filter(|(path, ..)| path.is_file() && seen.insert(path.clone()))
-        .map(|(path, kind, scope)| Found {
+        .map(|(path, kind, scope)| ServerFile {
             path,
             kind,
             scope,
@@ -170,7 +170,7 @@ pub fn find(project: &Path, home: &Path) -> Vec<Found> {
 }
 
 /// Reads the servers that a file names.
-pub fn read(found: &Found) -> Result<Import, ImportError> {
+pub fn read(found: &ServerFile) -> Result<Import, ImportError> {
     let refuse = |message: String| ImportError { path: found.path.clone(), message };
     let text = read_file(&found.path).map_err(refuse)?;
     let limits = JsonLimits { bytes: FILE_BYTES_MAX, values: 2_000_000, depth: 64 };
@@ -202,7 +202,7 @@ pub fn read(found: &Found) -> Result<Import, ImportError> {
 
 /// The entries of servers, by name. What Claude Code keeps for this project goes before what it
 /// keeps for the person.
-fn servers<'a>(found: &Found, document: &'a Value) -> Vec<(&'a str, &'a Value)> {
+fn servers<'a>(found: &ServerFile, document: &'a Value) -> Vec<(&'a str, &'a Value)> {
     let key = match found.kind {
         Kind::VsCode => "servers",
         Kind::ClaudeCode | Kind::ClaudeCodeUser | Kind::ClaudeDesktop | Kind::Cursor => "mcpServers",

@@ -29,10 +29,10 @@ impl Folders {
         std::fs::write(path, text).unwrap();
     }
 
-    fn found(&self, path: &str) -> Found {
+    fn found(&self, path: &str) -> ServerFile {
         let path = self.root.path().join(path);
         let kind = Kind::of(&path).unwrap();
-        Found { path, kind, scope: Scope::Project, project: self.project(), home: self.home() }
+        ServerFile { path, kind, scope: Scope::Project, project: self.project(), home: self.home() }
     }
 }
 
@@ -416,7 +416,7 @@ proptest! {
     #[test]
     fn no_entry_makes_it_panic_and_what_comes_out_is_right(entry in json_value(), vs_code in any::<bool>()) {
         let path = if vs_code { ".vscode/mcp.json" } else { ".mcp.json" };
-        let found = Found {
+        let found = ServerFile {
             path: path.into(), kind: Kind::of(Path::new(path)).unwrap(), scope: Scope::Project,
             project: "/p".into(), home: "/h".into(),
         };

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::Value;
 
-use super::{Found, Kind};
+use super::{Kind, ServerFile};
 use crate::text::{clean, one_line};
 
 /// Longest text in which variables are looked for.
@@ -12,13 +12,13 @@ const TEXT_BYTES_MAX: usize = 64 << 10;
 
 /// Writes the variables of a file's texts as ours.
 pub(super) struct Variables<'a> {
-    found: &'a Found,
+    found: &'a ServerFile,
     /// What VS Code would ask the person for: by id, what it says.
     inputs: BTreeMap<&'a str, &'a str>,
 }
 
 impl<'a> Variables<'a> {
-    pub(super) fn new(found: &'a Found, document: &'a Value) -> Self {
+    pub(super) fn new(found: &'a ServerFile, document: &'a Value) -> Self {
         let text = |input: &'a Value, key: &str| input.get(key).and_then(Value::as_str);
         let inputs = document.get("inputs").and_then(Value::as_array).into_iter().flatten();
         let inputs = inputs

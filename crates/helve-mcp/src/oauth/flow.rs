@@ -285,7 +285,7 @@ impl AuthServer {
         let answer = self.http.post_form(&endpoint, form).await;
         let answer = answer.map_err(|error| OAuthError::Renewal { reason: error.to_string() })?;
         if !answer.status().is_success() {
-            let said: Said = serde_json::from_slice(answer.body()).unwrap_or_default();
+            let said: ErrorBody = serde_json::from_slice(answer.body()).unwrap_or_default();
             let said = format!("{} {} {}", answer.status().as_u16(), said.error, said.error_description);
             return Err(refuse(foreign(&said, &[&assertion])));
         }
@@ -329,7 +329,7 @@ fn assertion_form(assertion: &SecretString, scopes: &[String], resource: &str) -
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct ErrorBody {
     error: String,
     error_description: String,
 }

@@ -283,7 +283,7 @@ impl Inner {
             let granted: Result<Granted, _> = serde_json::from_slice(body);
             return granted.map_err(|_| Failure::Failed("the issuer's answer is not a token".to_owned()));
         }
-        let said: Said = serde_json::from_slice(body).unwrap_or_default();
+        let said: ErrorBody = serde_json::from_slice(body).unwrap_or_default();
         let text = foreign(&format!("{} {}", said.error, said.error_description), &secrets);
         let text = if text.is_empty() { format!("status {status}") } else { text };
         match status.is_client_error() && status.as_u16() != 429 {
@@ -311,7 +311,7 @@ impl Failure {
 
 #[derive(Default, Deserialize)]
 #[serde(default)]
-struct Said {
+struct ErrorBody {
     error: String,
     error_description: String,
 }

@@ -12,7 +12,7 @@ use crate::message::{Id, Raw, RpcError, raw};
 
 /// The answer to one request.
 #[derive(Debug)]
-pub struct Answer {
+pub struct RpcAnswer {
     /// The id of the request. None if the request could not be read.
     pub id: Option<Id>,
     /// In which era's way it is written.
@@ -23,7 +23,7 @@ pub struct Answer {
     pub is_withdrawn: bool,
 }
 
-impl Answer {
+impl RpcAnswer {
     /// Writes an answer in the words of an era.
     pub(super) fn new(id: Id, era: Era, result: Result<Arc<RawValue>, RpcError>) -> Self {
         Self { id: Some(id), era, result, is_withdrawn: false }
@@ -110,7 +110,7 @@ mod tests {
 
     fn written(era: Era, result: &str) -> String {
         let result: Raw = RawValue::from_string(result.to_owned()).unwrap();
-        Answer::new(Id::Number(1), era, Ok(result.into())).to_text()
+        RpcAnswer::new(Id::Number(1), era, Ok(result.into())).to_text()
     }
 
     #[test]
@@ -133,7 +133,7 @@ mod tests {
 
     #[test]
     fn a_text_id_is_escaped() {
-        let answer = Answer::new(Id::Text("a\"b".into()), Era::Session, Ok(nothing()));
+        let answer = RpcAnswer::new(Id::Text("a\"b".into()), Era::Session, Ok(nothing()));
         assert_eq!(answer.to_text(), r#"{"jsonrpc":"2.0","id":"a\"b","result":{}}"#);
     }
 }

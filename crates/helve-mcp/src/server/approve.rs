@@ -116,7 +116,7 @@ fn question(page: &Url, tool: &str, pending: &Pending) -> Raw {
     let url = page_of(page, id);
     let message = format!(
         "A person must approve this call of `{tool}` before it runs. Open the page, sign in and decide there; \
-         opening it decides nothing. Asked because: {}",
+         opening it decides nothing. ParsedRequest because: {}",
         pending.reasons.join("; ")
     );
     let mut message = clean(&message).text.into_owned();

@@ -17,7 +17,7 @@ use super::backend::{
 use super::level::Level;
 use super::peer::{TASKS_EXTENSION, required_capability};
 use super::questions::Questions;
-use super::session::{Asked, Session};
+use super::session::{ParsedRequest, Session};
 use super::work::{self, Work};
 use super::{approve, big, listen, pages, tasks};
 use crate::era::{Era, STATELESS_VERSIONS};
@@ -26,7 +26,10 @@ use crate::message::{RpcError, raw};
 /// Longest name or address that is looked up.
 const NAME_BYTES_MAX: usize = 8_192;
 
-pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+pub(super) async fn dispatch(
+    session: &Arc<Session>,
+    asked: ParsedRequest<'_>,
+) -> Result<Arc<RawValue>, RpcError> {
     let backend = &session.shared.backend;
     if let (Era::Stateless, Some(state)) = (asked.peer.era, &asked.params.request_state)
         && matches!(asked.method, "tools/call" | "resources/read" | "prompts/get")
@@ -70,7 +73,7 @@ pub(super) async fn dispatch(session: &Arc<Session>, asked: Asked<'_>) -> Result
     }
 }
 
-async fn initialize(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
+async fn initialize(session: &Session, asked: &ParsedRequest<'_>, has: Capabilities) -> Arc<RawValue> {
     let visitor = asked.visitor(session);
     let mut result = json!({
         "protocolVersion": asked.peer.version,
@@ -87,7 +90,7 @@ async fn initialize(session: &Session, asked: &Asked<'_>, has: Capabilities) -> 
     raw(&result).into()
 }
 
-fn discover(session: &Session, asked: &Asked<'_>, has: Capabilities) -> Arc<RawValue> {
+fn discover(session: &Session, asked: &ParsedRequest<'_>, has: Capabilities) -> Arc<RawValue> {
     let visitor = asked.visitor(session);
     let mut result = json!({
         "resultType": "complete",
@@ -134,7 +137,7 @@ fn declared(has: Capabilities, era: Era, version: &str) -> Value {
     Value::Object(declared)
 }
 
-async fn subscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+async fn subscribe(session: &Arc<Session>, asked: &ParsedRequest<'_>) -> Result<Arc<RawValue>, RpcError> {
     let uri = uri(asked)?;
     let Some(asking) = session.subscriptions.ask(&uri)? else { return Ok(nothing()) };
     watch(session, asked, uri.clone()).await?;
@@ -147,14 +150,18 @@ async fn subscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawV
 }
 
 /// Has the backend tell of changes to a resource, on behalf of a request.
-pub(super) async fn watch(session: &Arc<Session>, asked: &Asked<'_>, uri: String) -> Result<(), RpcError> {
+pub(super) async fn watch(
+    session: &Arc<Session>,
+    asked: &ParsedRequest<'_>,
+    uri: String,
+) -> Result<(), RpcError> {
     let (incoming, asker) = incoming(session, asked)?;
     let subscribed = Arc::clone(&session.shared.backend).subscribe(uri, incoming).await;
     asker.end();
     subscribed
 }
 
-async fn unsubscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+async fn unsubscribe(session: &Arc<Session>, asked: &ParsedRequest<'_>) -> Result<Arc<RawValue>, RpcError> {
     let uri = uri(asked)?;
     if session.subscriptions.remove(&uri) {
         let backend = Arc::clone(&session.shared.backend);
@@ -163,7 +170,7 @@ async fn unsubscribe(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<Ra
     Ok(nothing())
 }
 
-fn set_level(session: &Session, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+fn set_level(session: &Session, asked: &ParsedRequest<'_>) -> Result<Arc<RawValue>, RpcError> {
     let level = asked.params.level.as_deref().unwrap_or_default();
     let known: Level = level.parse().map_err(|()| {
         RpcError::invalid_params(
@@ -175,7 +182,11 @@ fn set_level(session: &Session, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcE
     Ok(nothing())
 }
 
-async fn list(session: &Arc<Session>, asked: Asked<'_>, kind: Kind) -> Result<Arc<RawValue>, RpcError> {
+async fn list(
+    session: &Arc<Session>,
+    asked: ParsedRequest<'_>,
+    kind: Kind,
+) -> Result<Arc<RawValue>, RpcError> {
     let shared = &session.shared;
     let visitor = asked.visitor(session);
     let mut entries = Arc::clone(&shared.backend).list(kind, visitor).await?;
@@ -214,7 +225,7 @@ async fn find_tool(
     })
 }
 
-async fn call_tool(session: &Arc<Session>, mut asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+async fn call_tool(session: &Arc<Session>, mut asked: ParsedRequest<'_>) -> Result<Arc<RawValue>, RpcError> {
     let shared = &session.shared;
     let mut call =
         ToolCall { name: name(&asked)?, arguments: arguments(asked.params.arguments)?, found: None };
@@ -276,7 +287,7 @@ async fn call_tool(session: &Arc<Session>, mut asked: Asked<'_>) -> Result<Arc<R
     }
 }
 
-async fn read_resource(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+async fn read_resource(session: &Arc<Session>, asked: ParsedRequest<'_>) -> Result<Arc<RawValue>, RpcError> {
     let uri = uri(&asked)?;
     let (incoming, asker) = incoming(session, &asked)?;
     let backend = Arc::clone(&session.shared.backend);
@@ -298,7 +309,7 @@ async fn read_resource(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<R
     ask_in_answer(session, &asked, run, asker, incoming).await
 }
 
-async fn get_prompt(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+async fn get_prompt(session: &Arc<Session>, asked: ParsedRequest<'_>) -> Result<Arc<RawValue>, RpcError> {
     let name = name(&asked)?;
     let (incoming, asker) = incoming(session, &asked)?;
     let backend = Arc::clone(&session.shared.backend);
@@ -308,7 +319,7 @@ async fn get_prompt(session: &Arc<Session>, asked: Asked<'_>) -> Result<Arc<RawV
 
 async fn ask_in_answer(
     session: &Arc<Session>,
-    asked: &Asked<'_>,
+    asked: &ParsedRequest<'_>,
     run: Work,
     asker: Arc<Asker>,
     incoming: Incoming,
@@ -326,7 +337,7 @@ async fn ask_in_answer(
 }
 
 /// A request as a backend gets it, with the way back to its client.
-fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<Asker>), RpcError> {
+fn incoming(session: &Arc<Session>, asked: &ParsedRequest<'_>) -> Result<(Incoming, Arc<Asker>), RpcError> {
     let meta = asked.params.meta.map(ToOwned::to_owned);
     let (level, home, how) = match asked.peer.era {
         Era::Session => {
@@ -364,12 +375,12 @@ fn incoming(session: &Arc<Session>, asked: &Asked<'_>) -> Result<(Incoming, Arc<
     Ok((incoming, asker))
 }
 
-fn name(asked: &Asked<'_>) -> Result<String, RpcError> {
+fn name(asked: &ParsedRequest<'_>) -> Result<String, RpcError> {
     let name = asked.params.name.as_deref().filter(|name| !name.is_empty() && name.len() <= NAME_BYTES_MAX);
     name.map(str::to_owned).ok_or_else(|| RpcError::invalid_params("`name` must be a text that is not empty"))
 }
 
-fn uri(asked: &Asked<'_>) -> Result<String, RpcError> {
+fn uri(asked: &ParsedRequest<'_>) -> Result<String, RpcError> {
     let uri = asked.params.uri.as_deref().filter(|uri| !uri.is_empty() && uri.len() <= NAME_BYTES_MAX);
     uri.map(str::to_owned).ok_or_else(|| RpcError::invalid_params("`uri` must be a text that is not empty"))
 }

@@ -12,7 +12,7 @@ use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
 
 use super::session::{Route, Session};
-use super::{Answer, McpServer, Outlet, Sent};
+use super::{McpServer, Outlet, RpcAnswer, Sent};
 use crate::message::{Message, MessageError, RpcError};
 
 /// How many messages, and how many KiB of them, may wait until the client reads them.
@@ -132,7 +132,7 @@ impl Link {
 
     /// Tells the client that something it sent could not be read.
     pub async fn refuse(&self, error: RpcError) -> bool {
-        self.queue.put(Answer::refusal(error).to_text()).await
+        self.queue.put(RpcAnswer::refusal(error).to_text()).await
     }
 
     /// Waits for the requests that still run, no longer than `grace`, then takes them back.
@@ -153,7 +153,7 @@ impl Drop for Link {
 }
 
 /// False where the client is gone.
-async fn reply(queue: &Queue, answer: &Answer) -> bool {
+async fn reply(queue: &Queue, answer: &RpcAnswer) -> bool {
     answer.is_withdrawn || queue.put(answer.to_text()).await
 }
 

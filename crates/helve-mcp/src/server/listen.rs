@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::backend::{Backend, Change, Visitor};
 use super::outlet::deliver;
-use super::session::{Asked, Session};
+use super::session::{ParsedRequest, Session};
 use super::{dispatch, outlet, watch};
 use crate::message::{RpcError, raw, read};
 
@@ -44,7 +44,10 @@ impl Wanted {
 }
 
 /// Tells of changes until the client goes or takes the request back.
-pub(super) async fn listen(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+pub(super) async fn listen(
+    session: &Arc<Session>,
+    asked: &ParsedRequest<'_>,
+) -> Result<Arc<RawValue>, RpcError> {
     let mut wanted: Wanted = read(asked.params.notifications)?;
     if wanted.resource_subscriptions.len() > RESOURCES_MAX {
         return Err(RpcError::invalid_params("too many resources"));

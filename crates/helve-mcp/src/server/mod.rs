@@ -62,7 +62,7 @@ use helve::{Caller, Registry, Runtime};
 use helve_net::Url;
 use serde_json::{Value, json};
 
-pub use answer::Answer;
+pub use answer::RpcAnswer;
 pub(crate) use approve::HowToApprove;
 pub use backend::{
     Backend, Capabilities, Change, Definitions, FoundTool, Incoming, Kind, Reply, TaskSupport, ToolAnswer,

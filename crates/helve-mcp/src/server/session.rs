@@ -11,7 +11,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use super::answer::Answer;
+use super::answer::RpcAnswer;
 use super::asker::Pending;
 use super::backend::{Change, FoundTool, Visitor};
 use super::level::Level;
@@ -66,7 +66,7 @@ impl Route {
 }
 
 /// A request that was read as far as every method needs it.
-pub(super) struct Asked<'a> {
+pub(super) struct ParsedRequest<'a> {
     pub(super) method: &'a str,
     pub(super) raw: &'a Arc<RawValue>,
     pub(super) params: Params<'a>,
@@ -82,7 +82,7 @@ pub(super) struct Asked<'a> {
     pub(super) cancellation: CancellationToken,
 }
 
-impl Asked<'_> {
+impl ParsedRequest<'_> {
     /// Who asks, in this session.
     pub(super) fn visitor(&self, session: &Session) -> Visitor {
         let (caller, peer) = (Arc::clone(&self.caller), Arc::clone(&self.peer));
@@ -131,7 +131,7 @@ impl Session {
     }
 
     /// Answers a request. Dropped, the request is taken back.
-    pub async fn request(self: &Arc<Self>, request: Request, route: Route) -> Answer {
+    pub async fn request(self: &Arc<Self>, request: Request, route: Route) -> RpcAnswer {
         let Request { id, method, params } = request;
         let raw: Arc<RawValue> = params.unwrap_or_else(empty).into();
         let mut era = route.era.unwrap_or(Era::Session);
@@ -141,7 +141,7 @@ impl Session {
             Err(error) => Err(error),
         };
         let is_withdrawn = cancellation.is_cancelled();
-        Answer { is_withdrawn, ..Answer::new(id, era, result) }
+        RpcAnswer { is_withdrawn, ..RpcAnswer::new(id, era, result) }
     }
 
     async fn answer(
@@ -175,7 +175,7 @@ impl Session {
             },
         };
         let trace_parent = meta.trace_parent().or(route.trace_parent);
-        let asked = Asked {
+        let asked = ParsedRequest {
             method,
             raw,
             params,

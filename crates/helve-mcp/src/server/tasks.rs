@@ -19,7 +19,7 @@ use super::is_once;
 use super::outlet::{self, Outlet, Sent};
 use super::peer::TASKS_EXTENSION;
 use super::seal::random_id;
-use super::session::{Asked, Session};
+use super::session::{ParsedRequest, Session};
 use super::work::{Held, Work};
 use crate::message::{Raw, RpcError, raw, read};
 
@@ -239,7 +239,7 @@ fn start(
 /// Starts a task of the session era.
 pub(super) fn start_in_session(
     session: &Arc<Session>,
-    asked: &Asked<'_>,
+    asked: &ParsedRequest<'_>,
     work: Work,
     asker: &Arc<Asker>,
     incoming: &Incoming,
@@ -261,7 +261,7 @@ pub(super) fn start_in_session(
 /// Starts a task of the stateless era.
 pub(super) fn start_extension(
     session: &Arc<Session>,
-    _asked: &Asked<'_>,
+    _asked: &ParsedRequest<'_>,
     held: Held,
 ) -> Result<Arc<RawValue>, RpcError> {
     held.asker.lead_to(Arc::new(outlet::Nowhere), None);
@@ -272,7 +272,10 @@ pub(super) fn start_extension(
 }
 
 /// The methods of the session era.
-pub(super) async fn of_session(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+pub(super) async fn of_session(
+    session: &Arc<Session>,
+    asked: &ParsedRequest<'_>,
+) -> Result<Arc<RawValue>, RpcError> {
     let tasks = &session.shared.tasks;
     let find = || tasks.find(session, asked.params.task_id.as_deref());
     match asked.method {
@@ -301,7 +304,11 @@ pub(super) async fn of_session(session: &Arc<Session>, asked: &Asked<'_>) -> Res
 }
 
 /// Waits for a task's end. Meanwhile its questions go where this request's messages go.
-async fn result(session: &Arc<Session>, asked: &Asked<'_>, task: &Task) -> Result<Arc<RawValue>, RpcError> {
+async fn result(
+    session: &Arc<Session>,
+    asked: &ParsedRequest<'_>,
+    task: &Task,
+) -> Result<Arc<RawValue>, RpcError> {
     task.asker.lead_to(Arc::clone(&asked.outlet), None);
     loop {
         let ended = task.ended.notified();
@@ -319,7 +326,10 @@ async fn result(session: &Arc<Session>, asked: &Asked<'_>, task: &Task) -> Resul
 }
 
 /// The methods of the stateless era.
-pub(super) fn of_extension(session: &Arc<Session>, asked: &Asked<'_>) -> Result<Arc<RawValue>, RpcError> {
+pub(super) fn of_extension(
+    session: &Arc<Session>,
+    asked: &ParsedRequest<'_>,
+) -> Result<Arc<RawValue>, RpcError> {
     if !asked.peer.knows_tasks_extension() {
         let required = json!({ "requiredCapabilities": { "extensions": { TASKS_EXTENSION: {} } } });
         let error =

@@ -15,7 +15,7 @@ use super::asker::Asker;
 use super::backend::TaskSupport;
 use super::outlet::Nowhere;
 use super::seal::random_id;
-use super::session::{Asked, Session};
+use super::session::{ParsedRequest, Session};
 use super::tasks;
 use crate::message::{RpcError, raw};
 
@@ -32,7 +32,7 @@ const TASK_GATHER: Duration = Duration::from_millis(50);
 /// task.
 pub(super) async fn run(
     session: &Arc<Session>,
-    asked: &Asked<'_>,
+    asked: &ParsedRequest<'_>,
     work: Work,
     asker: Arc<Asker>,
     cancellation: CancellationToken,
@@ -45,7 +45,7 @@ pub(super) async fn run(
 /// Goes on with a request that waited for its client.
 pub(super) async fn resume(
     session: &Arc<Session>,
-    asked: &Asked<'_>,
+    asked: &ParsedRequest<'_>,
     state: &str,
 ) -> Result<Arc<RawValue>, RpcError> {
     let shared = &session.shared;
@@ -64,7 +64,11 @@ pub(super) async fn resume(
     go_on(session, asked, held).await
 }
 
-async fn go_on(session: &Arc<Session>, asked: &Asked<'_>, mut held: Held) -> Result<Arc<RawValue>, RpcError> {
+async fn go_on(
+    session: &Arc<Session>,
+    asked: &ParsedRequest<'_>,
+    mut held: Held,
+) -> Result<Arc<RawValue>, RpcError> {
     let becomes_task = match held.support {
         _ if !asked.peer.knows_tasks_extension() => None,
         TaskSupport::Forbidden => None,
@@ -120,7 +124,7 @@ async fn step(held: &mut Held, becomes_task: Option<Duration>) -> Step {
 
 fn suspend(
     session: &Arc<Session>,
-    asked: &Asked<'_>,
+    asked: &ParsedRequest<'_>,
     mut held: Held,
     requests: &serde_json::Value,
 ) -> Result<Arc<RawValue>, RpcError> {
@@ -160,7 +164,7 @@ fn by_itself(work: Work) -> Work {
 }
 
 /// What is asked, so that the state of one request cannot be used with another.
-fn what(asked: &Asked<'_>) -> String {
+fn what(asked: &ParsedRequest<'_>) -> String {
     let name = asked.params.name.as_deref().or(asked.params.uri.as_deref()).unwrap_or_default();
     format!("{} {name}", asked.method)
 }

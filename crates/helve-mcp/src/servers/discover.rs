@@ -40,7 +40,7 @@ pub(crate) const LIST_MAX: Duration = Duration::from_secs(30);
 const BESIDE_MAX: Duration = Duration::from_secs(3);
 
 /// What was read.
-pub(crate) struct Found<'a> {
+pub(crate) struct Discovery<'a> {
     pub(crate) offer: Offer,
     pub(crate) tools: Vec<Tool>,
     /// What comes besides the tools, where it did not come with them: they do not wait for it.
@@ -52,7 +52,7 @@ pub(crate) async fn discover<'a>(
     server: &'a Arc<Server>,
     connection: &'a Connection,
     time: Duration,
-) -> Result<Found<'a>, LinkError> {
+) -> Result<Discovery<'a>, LinkError> {
     server.learn_account().await;
     let tools = Box::pin(list(server, connection, time, "tools", "tools/list", "tools"));
     let beside: BoxFuture<'a, Offer> = Box::pin(resources_and_prompts(server, connection, time));
@@ -67,7 +67,7 @@ pub(crate) async fn discover<'a>(
         }
     };
     let (offer, tools) = chosen(server, tools, offer).await?;
-    Ok(Found { offer, tools, late })
+    Ok(Discovery { offer, tools, late })
 }
 
 async fn chosen(

@@ -15,7 +15,7 @@ use tokio::sync::broadcast;
 use tokio::time::Instant;
 
 use super::connect::{Who, connect};
-use super::discover::{Found, discover, register};
+use super::discover::{Discovery, discover, register};
 use super::offer::Offer;
 use super::result::{self, ToolResult};
 use super::server::{Common, Server, identity};
@@ -267,7 +267,7 @@ impl Looking {
         let reading = Box::pin(discover(server, connection, time));
         // Its own clock is for what it waits for, and names it; what it does not wait for takes time too.
         let found = tokio::time::timeout(time + Duration::from_millis(500), reading).await;
-        let Found { mut offer, tools, late } = found.unwrap_or(Err(LinkError::timed_out(time)))?;
+        let Discovery { mut offer, tools, late } = found.unwrap_or(Err(LinkError::timed_out(time)))?;
         let usable = register(&self.registry, &[], tools.clone(), &mut offer);
         let own = |tool: &Tool| text_of(offer.tools.get(tool.name())?, "name");
         let tools = tools

@@ -58,7 +58,7 @@ pub(crate) struct Server {
     way: Mutex<Option<Way>>,
     offer: ArcSwap<Offer>,
     registered: Mutex<Vec<ToolName>>,
-    status: watch::Sender<Told>,
+    status: watch::Sender<ServerReport>,
     restarts: AtomicU32,
     /// When it was last used, in milliseconds since it began.
     used_ms: AtomicU64,
@@ -91,7 +91,7 @@ impl Server {
         let Common { registry, surroundings, events } = common;
         let own = config.namespace(name).to_owned();
         let state = if config.enabled { ServerState::Pending } else { ServerState::Disabled };
-        let told = Told {
+        let told = ServerReport {
             state,
             reason: None,
             since: Timestamp::now(),

@@ -28,12 +28,12 @@ pub(super) type Watched = BTreeMap<(Option<Arc<str>>, String), Watchers>;
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Watchers {
     count: u32,
-    asked: Asked,
+    asked: SubscriptionState,
 }
 
 /// What a server knows of it.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-enum Asked {
+enum SubscriptionState {
     /// It was not asked.
     #[default]
     Nothing,
@@ -49,7 +49,7 @@ enum Asked {
 struct Forgotten {
     connection: Arc<Connection>,
     /// What it knows of it.
-    asked: Asked,
+    asked: SubscriptionState,
 }
 
 /// A subscription to the changes of a resource. It counts as long as this lives, whatever becomes of
@@ -129,13 +129,13 @@ impl Servers {
         }
         let slot = server.slot(&watching.owner)?;
         let _turn = slot.telling.lock().await;
-        if server.asked(&key) != Asked::Agreed {
-            server.set_asked(&key, Asked::Perhaps);
+        if server.asked(&key) != SubscriptionState::Agreed {
+            server.set_asked(&key, SubscriptionState::Perhaps);
             if let Err(error) = tell(&connection, "resources/subscribe", &watching.uri).await? {
-                server.set_asked(&key, Asked::Nothing);
+                server.set_asked(&key, SubscriptionState::Nothing);
                 return Ok(Err(error));
             }
-            server.set_asked(&key, Asked::Agreed);
+            server.set_asked(&key, SubscriptionState::Agreed);
         }
         Ok(Ok(watching))
     }
@@ -158,14 +158,16 @@ impl Server {
         over(owner, &self.watched.borrow()).map(|(uri, _)| uri.clone()).collect()
     }
 
-    fn asked(&self, key: &(Option<Arc<str>>, String)) -> Asked {
-        self.watched.borrow().get(key).map_or(Asked::Nothing, |watchers| watchers.asked)
+    fn asked(&self, key: &(Option<Arc<str>>, String)) -> SubscriptionState {
+        self.watched.borrow().get(key).map_or(SubscriptionState::Nothing, |watchers| watchers.asked)
     }
 
     /// Notes what the server knows. What it has agreed to for another one holds.
-    fn set_asked(&self, key: &(Option<Arc<str>>, String), asked: Asked) {
+    fn set_asked(&self, key: &(Option<Arc<str>>, String), asked: SubscriptionState) {
         self.watched.send_if_modified(|watched| {
-            if let Some(watchers) = watched.get_mut(key).filter(|known| known.asked != Asked::Agreed) {
+            if let Some(watchers) =
+                watched.get_mut(key).filter(|known| known.asked != SubscriptionState::Agreed)
+            {
                 watchers.asked = asked;
             }
             false
@@ -176,23 +178,23 @@ impl Server {
     async fn is_told_of(&self, key: &(Option<Arc<str>>, String)) -> bool {
         let mut watched = self.watched.subscribe();
         let said = watched.wait_for(|watched| match watched.get(key).map(|watchers| watchers.asked) {
-            Some(Asked::Nothing | Asked::Perhaps) => false,
-            Some(Asked::Agreed | Asked::Refused) | None => true,
+            Some(SubscriptionState::Nothing | SubscriptionState::Perhaps) => false,
+            Some(SubscriptionState::Agreed | SubscriptionState::Refused) | None => true,
         });
         // Where it says nothing, it is taken to do as it was asked.
         let _said = tokio::time::timeout(SAYS_MAX, said).await;
-        self.asked(key) != Asked::Refused
+        self.asked(key) != SubscriptionState::Refused
     }
 
     /// The resources whose changes are to be asked for over a connection: those that the server has agreed to tell of,
     /// and those that it was not asked for yet.
     pub(super) fn to_listen_for(&self, owner: &ConnectionOwner) -> (Vec<String>, Vec<String>) {
         let watched = self.watched.borrow();
-        let of = |asked: &[Asked]| {
+        let of = |asked: &[SubscriptionState]| {
             let is_so = |(_, watchers): &(&String, &Watchers)| asked.contains(&watchers.asked);
             over(owner, &watched).filter(is_so).map(|(uri, _)| uri.clone()).collect()
         };
-        (of(&[Asked::Agreed]), of(&[Asked::Nothing, Asked::Perhaps]))
+        (of(&[SubscriptionState::Agreed]), of(&[SubscriptionState::Nothing, SubscriptionState::Perhaps]))
     }
 
     /// Notes which resources a server of the stateless era will tell of, of those that it was asked for.
@@ -205,7 +207,8 @@ impl Server {
         self.watched.send_modify(|watched| {
             for uri in uris {
                 if let Some(watchers) = watched.get_mut(&(owner.principal.clone(), uri.clone())) {
-                    watchers.asked = if will_tell(uri) { Asked::Agreed } else { Asked::Refused };
+                    watchers.asked =
+                        if will_tell(uri) { SubscriptionState::Agreed } else { SubscriptionState::Refused };
                 }
             }
         });
@@ -215,7 +218,7 @@ impl Server {
     pub(super) fn unsettle(&self, owner: &ConnectionOwner) {
         self.watched.send_if_modified(|watched| {
             let of_owner = watched.iter_mut().filter(|((principal, _), _)| *principal == owner.principal);
-            of_owner.for_each(|(_, watchers)| watchers.asked = Asked::Nothing);
+            of_owner.for_each(|(_, watchers)| watchers.asked = SubscriptionState::Nothing);
             false
         });
     }
@@ -224,7 +227,7 @@ impl Server {
     /// nobody does any more.
     fn forget(&self, uri: &str, owner: &ConnectionOwner) -> Option<Forgotten> {
         let key = (owner.principal.clone(), uri.to_owned());
-        let mut asked = Asked::Nothing;
+        let mut asked = SubscriptionState::Nothing;
         self.watched.send_if_modified(|watched| {
             let Some(watchers) = watched.get_mut(&key) else { return false };
             watchers.count = watchers.count.saturating_sub(1);
@@ -236,7 +239,7 @@ impl Server {
             is_last
         });
         // A server that is not there has forgotten it already.
-        let connection = self.live(owner).filter(|_| asked != Asked::Nothing)?;
+        let connection = self.live(owner).filter(|_| asked != SubscriptionState::Nothing)?;
         (connection.greeting().era == Era::Session).then_some(Forgotten { connection, asked })
     }
 

@@ -33,12 +33,12 @@ pub struct Candidate {
     /// Where it is.
     pub server: Server,
     /// How it was found.
-    pub found: Found,
+    pub found: Evidence,
 }
 
 /// How a server was found, surest first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Found {
+pub enum Evidence {
     /// The provider is known.
     Preset(&'static Preset),
     /// The domain names it in DNS.
@@ -105,7 +105,7 @@ pub async fn candidates(address: &Address, resolver: &Resolver) -> Vec<Candidate
 }
 
 fn of_preset(preset: &'static Preset) -> Vec<Candidate> {
-    let found = Found::Preset(preset);
+    let found = Evidence::Preset(preset);
     vec![
         Candidate { service: Service::Imap, server: preset.imap(), found },
         Candidate { service: Service::Submission, server: preset.smtp(), found },
@@ -118,7 +118,7 @@ async fn in_dns(domain: &str, resolver: &Resolver) -> Vec<Candidate> {
         let candidate = move |srv: super::dns::Srv| Candidate {
             service,
             server: Server::new(srv.host, srv.port, security),
-            found: Found::Dns,
+            found: Evidence::Dns,
         };
         found.into_iter().map(candidate)
     });
@@ -132,7 +132,7 @@ async fn usual(domain: &str) -> Vec<Candidate> {
         // For STARTTLS that is a connection alone; the rest shows when the login is tried.
         match Wire::open(&server, GUESS).await {
             Ok(Opened::Ready(_) | Opened::Plain(_)) => {
-                Some(Candidate { service, server, found: Found::Guessed })
+                Some(Candidate { service, server, found: Evidence::Guessed })
             }
             Err(_) => None,
         }

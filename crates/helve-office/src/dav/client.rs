@@ -8,7 +8,7 @@ use super::href::Href;
 use super::multistatus::MultiStatus;
 use super::xml::{self, Element, Limits, Space};
 use crate::account::Fault;
-use crate::web::{Ask, Deed, Server, explain, unanswered};
+use crate::web::{Ask, Intent, Server, explain, unanswered};
 
 /// Most that is read of a list of places.
 pub(crate) const LIST_BYTES_MAX: usize = 32 << 20;
@@ -54,7 +54,7 @@ impl Dav {
     /// Asks for a report. `name` is its element with a prefix; `content` stands inside.
     pub(crate) async fn report(&self, at: &Href, name: &str, content: &str) -> Result<Response, Fault> {
         let answer = self.try_report(at, name, content, LIST_BYTES_MAX).await?;
-        answer.map_err(|error| unanswered(Deed::Reads, &error))
+        answer.map_err(|error| unanswered(Intent::Read, &error))
     }
 
     /// The same, for those who look at what went wrong on the way.
@@ -79,7 +79,7 @@ impl Dav {
     pub(crate) async fn options(&self, at: &Href) -> Result<Vec<String>, Fault> {
         let response = self.server.send(Ask::reads(Method::OPTIONS, at.url(&self.server))).await?;
         if !response.status.is_success() {
-            return Err(self.fault(Deed::Reads, &response));
+            return Err(self.fault(Intent::Read, &response));
         }
         let lines = response.headers.get_all("dav").iter().filter_map(|line| line.to_str().ok());
         Ok(lines
@@ -94,7 +94,7 @@ impl Dav {
         if response.status != StatusCode::MULTI_STATUS {
             return Err(match response.status.is_success() {
                 true => self.nonsense("answers without any properties; is this a CalDAV or CardDAV server?"),
-                false => self.fault(Deed::Reads, response),
+                false => self.fault(Intent::Read, response),
             });
         }
         MultiStatus::read(&self.server, at, self.xml(response)?)
@@ -107,9 +107,9 @@ impl Dav {
     }
 
     /// What an answer that is no success means.
-    pub(crate) fn fault(&self, deed: Deed, response: &Response) -> Fault {
+    pub(crate) fn fault(&self, intent: Intent, response: &Response) -> Fault {
         let said = violated(response);
-        explain(deed, self.server.host(), response.status, said.as_deref())
+        explain(intent, self.server.host(), response.status, said.as_deref())
     }
 
     pub(crate) fn nonsense(&self, why: &str) -> Fault {

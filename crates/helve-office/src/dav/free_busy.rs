@@ -12,7 +12,7 @@ use crate::account::Fault;
 use crate::availability::{Interval, Part, State, freebusy};
 use crate::ical::{Component, DateValue, Document};
 use crate::text::Address;
-use crate::web::{Ask, Deed};
+use crate::web::{Ask, Intent};
 use crate::zones::Zone;
 
 /// Most that is read of an answer about one person.
@@ -35,7 +35,7 @@ pub(super) async fn ask(
         200 => Ok(answer(&dav.xml(&response)?, who, range)),
         // It has an outbox and does not let us use it.
         403 | 404 | 405 | 501 => Ok(None),
-        _ => Err(dav.fault(Deed::Reads, &response)),
+        _ => Err(dav.fault(Intent::Read, &response)),
     }
 }
 

@@ -11,7 +11,7 @@ use super::listing::Kind;
 use super::xml::{Space, escaped};
 use crate::account::{Expected, Fault, Object, PutFault, UnreadObject};
 use crate::objects::OBJECT_BYTES_MAX;
-use crate::web::{Ask, Deed, explain, header_text, unanswered};
+use crate::web::{Ask, Intent, explain, header_text, unanswered};
 
 /// How many are asked for at once.
 const TOGETHER_MAX: usize = 50;
@@ -60,7 +60,7 @@ async fn ask(dav: &Dav, href: &Href) -> Result<Object, (About, Fault)> {
             401 | 429 | 503 => About::Server,
             _ => About::Object,
         };
-        return Err((about, explain(Deed::Reads, dav.server.host(), answer.status, None)));
+        return Err((about, explain(Intent::Read, dav.server.host(), answer.status, None)));
     }
     let nonsense = |why: &str| (About::Object, dav.nonsense(why));
     // A page that asks for a login is no object, whatever its status.
@@ -92,8 +92,8 @@ pub(super) async fn fetch(
         let mut found = multiget(dav, collection, kind, together).await?;
         for href in together {
             let object = match found.remove(href.key()) {
-                Some(Found::Object(object)) => Some(object),
-                Some(Found::Gone) => None,
+                Some(Lookup::Object(object)) => Some(object),
+                Some(Lookup::Gone) => None,
                 None => match get_one(dav, href).await? {
                     Ok(object) => object,
                     Err(fault) => {
@@ -126,7 +126,7 @@ async fn get_one(dav: &Dav, href: &Href) -> Result<Result<Option<Object>, Fault>
 }
 
 /// What became of one that was asked for with others.
-enum Found {
+enum Lookup {
     Object(Object),
     Gone,
 }
@@ -137,7 +137,7 @@ async fn multiget(
     collection: &Href,
     kind: Kind,
     hrefs: &[Href],
-) -> Result<HashMap<String, Found>, Fault> {
+) -> Result<HashMap<String, Lookup>, Fault> {
     let (report, data) = match kind {
         Kind::Calendar => ("c:calendar-multiget", "<c:calendar-data/>"),
         Kind::AddressBook => ("k:addressbook-multiget", "<k:address-data/>"),
@@ -150,7 +150,7 @@ async fn multiget(
         Ok(response) => response,
         // Together they are too long, so each has to come by itself.
         Err(NetError::TooLarge { .. }) => return Ok(HashMap::new()),
-        Err(error) => return Err(unanswered(Deed::Reads, &error)),
+        Err(error) => return Err(unanswered(Intent::Read, &error)),
     };
     // A server may not know the report.
     if matches!(response.status.as_u16(), 400 | 403 | 405 | 415 | 501) {
@@ -159,7 +159,7 @@ async fn multiget(
     let answer = dav.multistatus(collection, &response)?;
     let found = answer.items.into_iter().filter_map(|item| {
         if item.is_gone() {
-            return Some((item.href.key().to_owned(), Found::Gone));
+            return Some((item.href.key().to_owned(), Lookup::Gone));
         }
         let data = match kind {
             Kind::Calendar => item.prop(Space::CalDav, "calendar-data"),
@@ -168,7 +168,7 @@ async fn multiget(
         let (version, data) = (item.text(Space::Dav, "getetag")?.to_owned(), &data?.text);
         let bytes = with_line_ends(data).filter(|bytes| begins(bytes))?;
         let object = Object { href: item.href.as_str().to_owned(), version, bytes };
-        Some((item.href.key().to_owned(), Found::Object(object)))
+        Some((item.href.key().to_owned(), Lookup::Object(object)))
     });
     Ok(found.collect())
 }
@@ -229,7 +229,7 @@ pub(super) async fn delete(dav: &Dav, href: &Href, version: &str) -> Result<(), 
 fn refused(dav: &Dav, response: &Response) -> PutFault {
     match response.status {
         StatusCode::PRECONDITION_FAILED => PutFault::Conflict,
-        _ => PutFault::Fault(dav.fault(Deed::Changes, response)),
+        _ => PutFault::Fault(dav.fault(Intent::Change, response)),
     }
 }
 

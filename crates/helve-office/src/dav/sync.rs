@@ -13,7 +13,7 @@ use super::objects::fetch;
 use super::state::{State, digest};
 use super::xml::{Space, escaped};
 use crate::account::{Fault, ObjectChanges};
-use crate::web::Deed;
+use crate::web::Intent;
 
 /// A page is about so long.
 const PAGE_OBJECTS_MAX: usize = 200;
@@ -31,7 +31,7 @@ pub(super) struct List {
 }
 
 /// What became of asking for a list.
-enum Asked {
+enum ListOutcome {
     List(Arc<List>),
     /// The server no longer knows the token.
     Void,
@@ -72,16 +72,16 @@ impl Look<'_> {
     /// What changed since a token; everything where the server does not know it any more.
     async fn since(self, token: &str) -> Result<ObjectChanges, Fault> {
         match self.ask(token).await? {
-            Asked::List(list) => self.hand_out(list, None, false).await,
-            Asked::Void | Asked::Unsupported => self.all(true).await,
+            ListOutcome::List(list) => self.hand_out(list, None, false).await,
+            ListOutcome::Void | ListOutcome::Unsupported => self.all(true).await,
         }
     }
 
     /// The first page of everything.
     async fn all(self, reset: bool) -> Result<ObjectChanges, Fault> {
         match self.ask("").await? {
-            Asked::List(list) => self.hand_out(list, None, reset).await,
-            Asked::Void | Asked::Unsupported => {
+            ListOutcome::List(list) => self.hand_out(list, None, reset).await,
+            ListOutcome::Void | ListOutcome::Unsupported => {
                 self.account.mark_unsyncable(self.collection);
                 self.compare(None, BTreeMap::new(), reset).await
             }
@@ -95,7 +95,7 @@ impl Look<'_> {
         let list = match kept {
             Some(list) => list,
             None => match self.ask(from).await? {
-                Asked::List(list) => {
+                ListOutcome::List(list) => {
                     let changed = list.changed.clone();
                     Arc::new(List {
                         from: from.to_owned(),
@@ -105,7 +105,7 @@ impl Look<'_> {
                         gone: Vec::new(),
                     })
                 }
-                Asked::Void | Asked::Unsupported => return self.all(true).await,
+                ListOutcome::Void | ListOutcome::Unsupported => return self.all(true).await,
             },
         };
         self.hand_out(list, Some(after), false).await
@@ -144,7 +144,7 @@ impl Look<'_> {
     }
 
     /// Asks what changed since a token.
-    async fn ask(self, token: &str) -> Result<Asked, Fault> {
+    async fn ask(self, token: &str) -> Result<ListOutcome, Fault> {
         let limit = format!("<limit><nresults>{PAGE_OBJECTS_MAX}</nresults></limit>");
         let mut response = self.report(token, &limit).await?;
         // A server that knows no limits refuses the whole (RFC 6578 3.7).
@@ -152,15 +152,15 @@ impl Look<'_> {
             response = self.report(token, "").await?;
         }
         match response.status.as_u16() {
-            207 => self.read(token, &response).map(|list| Asked::List(Arc::new(list))),
-            401 | 404 | 429 => Err(self.account.dav.fault(Deed::Reads, &response)),
+            207 => self.read(token, &response).map(|list| ListOutcome::List(Arc::new(list))),
+            401 | 404 | 429 => Err(self.account.dav.fault(Intent::Read, &response)),
             403 if violated(&response).as_deref() == Some("need-privileges") => {
-                Err(self.account.dav.fault(Deed::Reads, &response))
+                Err(self.account.dav.fault(Intent::Read, &response))
             }
             // Servers name a void token in many ways; a whole list is right after each of them.
-            400..=499 if !token.is_empty() => Ok(Asked::Void),
-            400..=499 | 501 => Ok(Asked::Unsupported),
-            _ => Err(self.account.dav.fault(Deed::Reads, &response)),
+            400..=499 if !token.is_empty() => Ok(ListOutcome::Void),
+            400..=499 | 501 => Ok(ListOutcome::Unsupported),
+            _ => Err(self.account.dav.fault(Intent::Read, &response)),
         }
     }
 

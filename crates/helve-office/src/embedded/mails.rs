@@ -6,7 +6,7 @@ use bytes::Bytes;
 use helve_core::BoxFuture;
 use helve_core::json::sha256_hex;
 use helve_store::office::{
-    AccountRow, CollectionRow, Known, MailPage, NewCollection, NewMailRow, OfficeDb, OfficeError,
+    AccountRow, CollectionRow, MailPage, NewCollection, NewMailRow, OfficeDb, OfficeError, Sameness,
 };
 use jiff::Timestamp;
 
@@ -69,7 +69,7 @@ impl EmbeddedMails {
             return Ok(0);
         };
         let new = mails.iter().map(|mail| self.indexed(mail, role)).collect();
-        let page = MailPage { new, known: Known::ByDigest, ..MailPage::default() };
+        let page = MailPage { new, known: Sameness::ByDigest, ..MailPage::default() };
         Ok(self.db.change_mails(row.id, page).await?.added)
     }
 

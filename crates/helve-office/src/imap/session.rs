@@ -54,7 +54,7 @@ pub(super) struct Folder {
 
 /// All that a server said to one command.
 #[derive(Debug)]
-pub(super) struct Answer {
+pub(super) struct CommandReply {
     pub(super) data: Vec<Vec<Value>>,
     says: Vec<Status>,
     pub(super) done: Status,
@@ -233,11 +233,11 @@ impl Session {
     }
 
     /// Sends a command and reads its whole answer.
-    pub(super) async fn run(&mut self, command: Command, bytes_max: usize) -> Result<Answer, Fault> {
+    pub(super) async fn run(&mut self, command: Command, bytes_max: usize) -> Result<CommandReply, Fault> {
         let tag = self.tag();
         self.sent = false;
         self.wire.begin(bytes_max);
-        let mut answer = Answer { data: Vec::new(), says: Vec::new(), done: Status::unsaid() };
+        let mut answer = CommandReply { data: Vec::new(), says: Vec::new(), done: Status::unsaid() };
         for piece in command.tagged(&tag) {
             match piece {
                 Piece::Line(line) => self.wire.write(&line).await?,
@@ -254,7 +254,7 @@ impl Session {
     }
 
     /// The same for a command that changes something: where its answer is lost, nobody knows what became of it.
-    pub(super) async fn change(&mut self, command: Command) -> Result<Answer, Fault> {
+    pub(super) async fn change(&mut self, command: Command) -> Result<CommandReply, Fault> {
         match self.run(command, ANSWER_BYTES_MAX).await {
             Err(Fault::Unreachable(why) | Fault::Nonsense(why)) if self.sent => {
                 Err(Fault::Unknown(format!("{why}, and its answer was lost")))
@@ -266,7 +266,7 @@ impl Session {
     /// Waits until the server says that the open folder changed (RFC 2177). Whether it did before the time was up.
     pub(super) async fn idle(&mut self, at_most: Duration) -> Result<bool, Fault> {
         let tag = self.tag();
-        let mut answer = Answer { data: Vec::new(), says: Vec::new(), done: Status::unsaid() };
+        let mut answer = CommandReply { data: Vec::new(), says: Vec::new(), done: Status::unsaid() };
         self.wire.begin(ANSWER_BYTES_MAX);
         self.wire.write(format!("{tag} IDLE\r\n").as_bytes()).await?;
         if let Ended::Done = self.collect(&tag, &mut answer, Until::Continue).await? {
@@ -294,7 +294,7 @@ impl Session {
         }
     }
 
-    async fn collect(&mut self, tag: &str, into: &mut Answer, until: Until) -> Result<Ended, Fault> {
+    async fn collect(&mut self, tag: &str, into: &mut CommandReply, until: Until) -> Result<Ended, Fault> {
         let mut values = 0;
         loop {
             match self.respond().await? {
@@ -414,7 +414,7 @@ impl Status {
     }
 }
 
-impl Answer {
+impl CommandReply {
     /// The data, where the command was done.
     pub(super) fn ok(self, otherwise: &str) -> Result<Vec<Vec<Value>>, Fault> {
         let Self { data, done, .. } = self;

@@ -13,7 +13,7 @@ use super::session::{Session, is_id};
 use super::{mails, submit, sync};
 use crate::account::{Envelope, Fault, Flags, Folder, MailChanges, MailStore, Submit, Submitted};
 use crate::text::MessageId;
-use crate::web::{Deed, Server, WebSettings};
+use crate::web::{Intent, Server, WebSettings};
 
 /// Most ids that are remembered of one mailbox.
 const KNOWN_MAX: usize = 200_000;
@@ -49,16 +49,16 @@ impl JmapAccount {
 
     /// Calls a method that only reads.
     pub(super) async fn read(&self, method: &'static str, arguments: Value) -> Result<Value, CallFault> {
-        self.call(Deed::Reads, method, arguments).await
+        self.call(Intent::Read, method, arguments).await
     }
 
     /// Calls a method that changes something.
     pub(super) async fn change(&self, method: &'static str, arguments: Value) -> Result<Value, CallFault> {
-        self.call(Deed::Changes, method, arguments).await
+        self.call(Intent::Change, method, arguments).await
     }
 
-    async fn call(&self, deed: Deed, method: &'static str, arguments: Value) -> Result<Value, CallFault> {
-        let answer = call(&self.server, &*self.session().await?, deed, method, arguments).await;
+    async fn call(&self, intent: Intent, method: &'static str, arguments: Value) -> Result<Value, CallFault> {
+        let answer = call(&self.server, &*self.session().await?, intent, method, arguments).await;
         if let Err(CallFault::Fault(Fault::Gone(_) | Fault::Refused(_))) = answer {
             // The server may have moved its parts: next time it is asked again where they are.
             *locked(&self.session) = None;

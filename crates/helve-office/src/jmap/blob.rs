@@ -8,7 +8,7 @@ use serde_json::Value;
 
 use super::session::Session;
 use crate::account::Fault;
-use crate::web::{Ask, Deed, Server, explain};
+use crate::web::{Ask, Intent, Server, explain};
 
 const TIMEOUT: Duration = Duration::from_secs(120);
 
@@ -23,7 +23,7 @@ pub(super) async fn download(
     let answer = server.beginning(ask, bytes_max).await?;
     match answer.status.as_u16() {
         200 => Ok(answer.content),
-        _ => Err(explain(Deed::Reads, server.host(), answer.status, None)),
+        _ => Err(explain(Intent::Read, server.host(), answer.status, None)),
     }
 }
 
@@ -42,7 +42,7 @@ pub(super) async fn upload(server: &Server, session: &Session, message: Bytes) -
         .body(message);
     let response = server.send(ask).await?;
     if !response.status.is_success() {
-        return Err(explain(Deed::Reads, server.host(), response.status, None));
+        return Err(explain(Intent::Read, server.host(), response.status, None));
     }
     let answer: Option<Value> = serde_json::from_slice(&response.body).ok();
     let blob = answer.as_ref().and_then(|answer| answer.get("blobId")).and_then(Value::as_str);

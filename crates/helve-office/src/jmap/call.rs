@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::session::{CORE, MAIL, SUBMISSION, Session};
 use crate::account::Fault;
-use crate::web::{Ask, Deed, Server, explain};
+use crate::web::{Ask, Intent, Server, explain};
 
 const ANSWER_BYTES_MAX: usize = 8 << 20;
 const TIMEOUT: Duration = Duration::from_secs(60);
@@ -49,7 +49,7 @@ impl CallFault {
 pub(super) async fn call(
     server: &Server,
     session: &Session,
-    deed: Deed,
+    intent: Intent,
     method: &'static str,
     mut arguments: Value,
 ) -> Result<Value, CallFault> {
@@ -59,7 +59,7 @@ pub(super) async fn call(
         using.push(SUBMISSION);
     }
     let body = json!({ "using": using, "methodCalls": [[method, arguments, "0"]] });
-    let ask = Ask { deed, ..Ask::reads(Method::POST, session.api.clone()) }
+    let ask = Ask { intent, ..Ask::reads(Method::POST, session.api.clone()) }
         .header(header::CONTENT_TYPE, HeaderValue::from_static("application/json"))
         .timeout(TIMEOUT)
         .answer_bytes_max(ANSWER_BYTES_MAX)
@@ -67,29 +67,29 @@ pub(super) async fn call(
     let response = server.send(ask).await?;
     if response.status.as_u16() != 200 {
         let said = problem(&response.body);
-        let fault = explain(deed, server.host(), response.status, said.as_deref());
-        return Err(after(deed, response.status.as_u16(), fault).into());
+        let fault = explain(intent, server.host(), response.status, said.as_deref());
+        return Err(after(intent, response.status.as_u16(), fault).into());
     }
-    read(server, deed, method, &response.body)
+    read(server, intent, method, &response.body)
 }
 
 /// A change that was sent may have been made, also where a proxy in front of the server says that it has no time, or
 /// where the answer makes no sense.
-fn after(deed: Deed, status: u16, fault: Fault) -> Fault {
-    match (deed, fault) {
-        (Deed::Changes, Fault::Nonsense(text)) => Fault::Unknown(text),
-        (Deed::Changes, Fault::Unreachable(text)) if status == 503 => Fault::Unknown(text),
+fn after(intent: Intent, status: u16, fault: Fault) -> Fault {
+    match (intent, fault) {
+        (Intent::Change, Fault::Nonsense(text)) => Fault::Unknown(text),
+        (Intent::Change, Fault::Unreachable(text)) if status == 503 => Fault::Unknown(text),
         (_, fault) => fault,
     }
 }
 
 /// What a method answered. After a change, an answer that cannot be read leaves open whether it was made.
-fn read(server: &Server, deed: Deed, method: &str, body: &[u8]) -> Result<Value, CallFault> {
+fn read(server: &Server, intent: Intent, method: &str, body: &[u8]) -> Result<Value, CallFault> {
     let nonsense = || {
         let text = format!("`{}` answers with something that is no JMAP", server.host());
-        CallFault::Fault(match deed {
-            Deed::Reads => Fault::Nonsense(text),
-            Deed::Changes => Fault::Unknown(format!("{text}; it may have been done all the same")),
+        CallFault::Fault(match intent {
+            Intent::Read => Fault::Nonsense(text),
+            Intent::Change => Fault::Unknown(format!("{text}; it may have been done all the same")),
         })
     };
     let mut answer: Value = serde_json::from_slice(body).map_err(|_| nonsense())?;

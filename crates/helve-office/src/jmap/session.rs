@@ -7,7 +7,7 @@ use percent_encoding::{NON_ALPHANUMERIC, utf8_percent_encode};
 use serde::Deserialize;
 
 use crate::account::Fault;
-use crate::web::{Ask, Deed, Server, explain, header_text};
+use crate::web::{Ask, Intent, Server, explain, header_text};
 
 pub(super) const CORE: &str = "urn:ietf:params:jmap:core";
 pub(super) const MAIL: &str = "urn:ietf:params:jmap:mail";
@@ -68,7 +68,7 @@ impl Session {
             match (response.status.as_u16(), location) {
                 (200, _) => return Self::read(server, at, &response.body),
                 (301 | 302 | 303 | 307 | 308, Some(location)) => at = server.own(&at, location)?,
-                _ => return Err(explain(Deed::Reads, server.host(), response.status, None)),
+                _ => return Err(explain(Intent::Read, server.host(), response.status, None)),
             }
         }
         Err(Fault::Nonsense(format!("`{}` sends from one place to another without an end", server.host())))

@@ -5,4 +5,4 @@ mod objects;
 
 pub(crate) use mails::{Indexing, tell_folders};
 pub use mails::{MailProgress, MailsSynced, sync_mails};
-pub use objects::{Progress, Synced, sync_objects, take_up};
+pub use objects::{Progress, Synced, store_object, sync_objects};

@@ -185,7 +185,7 @@ fn unread_row(unread: &UnreadObject, holds: Holds) -> helve_store::office::NewOb
 }
 
 /// Takes over what was just written to a server, so that the next question sees it before the next sync.
-pub async fn take_up(
+pub async fn store_object(
     db: &OfficeDb,
     collection: &CollectionRow,
     href: &str,

@@ -8,15 +8,15 @@ use crate::account::Fault;
 
 /// Whether a request changes something: then an answer that does not come leaves open what became of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Deed {
-    Reads,
-    Changes,
+pub(crate) enum Intent {
+    Read,
+    Change,
 }
 
 /// A request to the account's server.
 #[derive(Debug, Clone)]
 pub(crate) struct Ask {
-    pub(crate) deed: Deed,
+    pub(crate) intent: Intent,
     pub(crate) method: Method,
     pub(crate) url: Url,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
@@ -29,7 +29,7 @@ impl Ask {
     /// A request that only reads.
     pub(crate) fn reads(method: Method, url: Url) -> Self {
         Self {
-            deed: Deed::Reads,
+            intent: Intent::Read,
             method,
             url,
             headers: Vec::new(),
@@ -41,7 +41,7 @@ impl Ask {
 
     /// A request that changes something on the server.
     pub(crate) fn changes(method: Method, url: Url) -> Self {
-        Self { deed: Deed::Changes, ..Self::reads(method, url) }
+        Self { intent: Intent::Change, ..Self::reads(method, url) }
     }
 
     pub(crate) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
@@ -66,14 +66,14 @@ impl Ask {
 }
 
 /// What a request that got no whole answer means.
-pub(crate) fn unanswered(deed: Deed, error: &NetError) -> Fault {
+pub(crate) fn unanswered(intent: Intent, error: &NetError) -> Fault {
     let text = error.to_string();
     match error {
         NetError::BadUrl { .. }
         | NetError::BadHeader { .. }
         | NetError::Forbidden { .. }
         | NetError::Denied { .. } => Fault::Refused(text),
-        error if deed == Deed::Changes && !error.is_unsent() => {
+        error if intent == Intent::Change && !error.is_unsent() => {
             Fault::Unknown(format!("{text}; it may have been done all the same"))
         }
         NetError::TooLarge { .. } | NetError::Redirect { .. } => Fault::Nonsense(text),
@@ -82,7 +82,7 @@ pub(crate) fn unanswered(deed: Deed, error: &NetError) -> Fault {
 }
 
 /// What a status that is no success means. `said` is why, as far as the server told.
-pub(crate) fn explain(deed: Deed, host: &str, status: StatusCode, said: Option<&str>) -> Fault {
+pub(crate) fn explain(intent: Intent, host: &str, status: StatusCode, said: Option<&str>) -> Fault {
     let said = said.map(|said| format!(" ({said})")).unwrap_or_default();
     match status.as_u16() {
         401 => Fault::Login(format!("`{host}` does not accept the login{said}; connect the account again")),
@@ -91,9 +91,9 @@ pub(crate) fn explain(deed: Deed, host: &str, status: StatusCode, said: Option<&
         300..=399 => {
             Fault::Refused(format!("`{host}` says that it has moved{said}; connect the account again"))
         }
-        500..=599 if status != StatusCode::INSUFFICIENT_STORAGE => match deed {
-            Deed::Reads => Fault::Unreachable(format!("`{host}` has trouble (status {status}){said}")),
-            Deed::Changes => Fault::Unknown(format!(
+        500..=599 if status != StatusCode::INSUFFICIENT_STORAGE => match intent {
+            Intent::Read => Fault::Unreachable(format!("`{host}` has trouble (status {status}){said}")),
+            Intent::Change => Fault::Unknown(format!(
                 "`{host}` has trouble (status {status}){said}; it may have been done all the same"
             )),
         },

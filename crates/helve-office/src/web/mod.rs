@@ -10,5 +10,5 @@ mod server;
 pub use login::{Login, TokenSource};
 pub use server::{PlainHttp, WebSettings};
 
-pub(crate) use ask::{Ask, Deed, explain, unanswered};
+pub(crate) use ask::{Ask, Intent, explain, unanswered};
 pub(crate) use server::{Server, header_text};

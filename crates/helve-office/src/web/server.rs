@@ -102,8 +102,8 @@ impl Server {
 
     /// Sends a request with the login. Any status is an answer; redirects are not followed.
     pub(crate) async fn send(&self, ask: Ask) -> Result<Response, Fault> {
-        let deed = ask.deed;
-        self.attempt(ask).await?.map_err(|error| unanswered(deed, &error))
+        let intent = ask.intent;
+        self.attempt(ask).await?.map_err(|error| unanswered(intent, &error))
     }
 
     /// The same, for those who look at what went wrong on the way.
@@ -113,11 +113,11 @@ impl Server {
 
     /// Reads content up to a length, and leaves what comes behind it.
     pub(crate) async fn beginning(&self, ask: Ask, bytes_max: usize) -> Result<Beginning, Fault> {
-        let deed = ask.deed;
+        let intent = ask.intent;
         let mut request = self.request(ask).await?;
         // How long it is in all does not matter: no more than its beginning is read.
         request.response_bytes_max = usize::MAX;
-        let failed = |error: NetError| unanswered(deed, &error);
+        let failed = |error: NetError| unanswered(intent, &error);
         let mut response = self.client.open(request).await.map_err(failed)?;
         let mut content = BytesMut::new();
         while content.len() < bytes_max {

@@ -4,7 +4,7 @@ use helve_core::ports::Policy as _;
 use helve_core::{
     Action, Caller, Channel, Label, LabelSet, PolicyRequest, PolicyResource, Risk, Stance, Tool,
 };
-use helve_policy::{Known, Policies, PolicyFile};
+use helve_policy::{Policies, PolicyFile, Vocabulary};
 use serde_json::{Value, json};
 
 use crate::support::{ask, call, load, said, tool, tools};
@@ -208,7 +208,8 @@ fn a_tool_that_came_or_changed_later_is_checked_when_it_is_called() {
     );
     let awaited = ["crm".to_owned()];
     let policies =
-        Policies::load(&[PolicyFile::new("p.cedar", text)], Known { tools: &[], awaited: &awaited }).unwrap();
+        Policies::load(&[PolicyFile::new("p.cedar", text)], Vocabulary { tools: &[], awaited: &awaited })
+            .unwrap();
     assert!(policies.warnings()[0].message.contains("`crm/find` is not here now"));
     let find = |kind: Value| {
         tool(
@@ -249,7 +250,7 @@ fn a_policy_on_two_tools_that_come_later_holds_for_each() {
          when {{ action == Action::\"call gh/label\" && context.arguments.color == \"red\" }};"
     );
     let awaited = ["gh".to_owned()];
-    let known = Known { tools: &[], awaited: &awaited };
+    let known = Vocabulary { tools: &[], awaited: &awaited };
     let policies = Policies::load(&[PolicyFile::new("p.cedar", text)], known).unwrap();
     let rule =
         |tool: &Tool, arguments: Value| said(&call(&policies, &Caller::agent("ada"), tool, &arguments));
@@ -278,7 +279,7 @@ fn a_policy_on_a_tool_and_one_that_comes_later_is_checked_against_the_first_at_o
              when {{ {condition} }};"
         );
         let tools = [of("mail/send", "to", kind)];
-        let known = Known { tools: &tools, awaited: &awaited };
+        let known = Vocabulary { tools: &tools, awaited: &awaited };
         let policies = Policies::load(&[PolicyFile::new("p.cedar", text)], known);
         policies.map(|policies| (policies, tools)).map_err(|findings| findings[0].to_string())
     };
@@ -308,7 +309,7 @@ fn a_policy_on_a_tool_and_one_that_comes_later_is_checked_against_the_first_at_o
 fn a_project_can_only_narrow() {
     let tools = tools();
     let rule = |files: &[PolicyFile], caller: &Caller, tool: usize| {
-        let policies = Policies::load(files, Known::tools(&tools)).unwrap();
+        let policies = Policies::load(files, Vocabulary::tools(&tools)).unwrap();
         said(&call(&policies, caller, &tools[tool], &json!({ "to": "x" })))
     };
     let ada = Caller::agent("ada");

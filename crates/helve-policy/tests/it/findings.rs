@@ -1,6 +1,6 @@
 //! What is found when policies are loaded.
 
-use helve_policy::{Known, Policies, PolicyFile, Severity, limits, schema};
+use helve_policy::{Policies, PolicyFile, Severity, Vocabulary, limits, schema};
 
 use crate::support::{load, tools, wrong};
 
@@ -100,9 +100,9 @@ fn awaited_namespaces_are_warnings_and_others_errors() {
         "permit (principal, action == Action::\"call crm/find\", resource in Namespace::\"crm\");",
     )];
     let awaited = ["crm".to_owned()];
-    let findings = Policies::check(&file, Known { tools: &[], awaited: &awaited });
+    let findings = Policies::check(&file, Vocabulary { tools: &[], awaited: &awaited });
     assert_eq!(findings.iter().map(|one| one.severity).collect::<Vec<_>>(), [Severity::Warning]);
-    let findings = Policies::check(&file, Known::default());
+    let findings = Policies::check(&file, Vocabulary::default());
     assert!(
         findings.iter().all(|one| one.severity == Severity::Error) && findings.len() == 2,
         "{findings:?}"

@@ -1,7 +1,7 @@
 //! Input that was made to do harm.
 
 use helve_core::{Caller, Risk, Stance};
-use helve_policy::{Known, Policies, PolicyFile, schema};
+use helve_policy::{Policies, PolicyFile, Vocabulary, schema};
 use serde_json::{Value, json};
 
 use crate::support::{call, load, said, tool, tools};
@@ -69,7 +69,7 @@ fn weird_names_of_arguments_are_typed_like_others() {
         when { context.arguments has \"quo\\\"te\" && context.arguments[\"quo\\\"te\"] == \"x\" };\n\
         @id(\"q\") forbid (principal, action == Action::\"call odd/one\", resource)\n\
         when { context.arguments has \"__entity\" && context.arguments[\"__entity\"] == \"x\" };";
-    let policies = Policies::load(&[PolicyFile::new("p.cedar", text)], Known::tools(&tools)).unwrap();
+    let policies = Policies::load(&[PolicyFile::new("p.cedar", text)], Vocabulary::tools(&tools)).unwrap();
     let ada = Caller::agent("ada");
     assert_eq!(said(&call(&policies, &ada, &tools[0], &json!({ "quo\"te": "x" }))), "deny by policy p");
     assert_eq!(said(&call(&policies, &ada, &tools[0], &json!({ "__entity": "x" }))), "deny by policy q");

@@ -1,7 +1,7 @@
 //! The default policy.
 
 use helve_core::{Action, Caller, PolicyResource, PrincipalKind, Stance};
-use helve_policy::{DEFAULT_POLICY, Known, Policies, PolicyFile};
+use helve_policy::{DEFAULT_POLICY, Policies, PolicyFile, Vocabulary};
 use serde_json::json;
 
 use crate::support::{ask, call, said, tools};
@@ -9,7 +9,7 @@ use crate::support::{ask, call, said, tools};
 #[test]
 fn it_passes_its_own_check() {
     let tools = tools();
-    for known in [Known::default(), Known::tools(&tools)] {
+    for known in [Vocabulary::default(), Vocabulary::tools(&tools)] {
         assert_eq!(Policies::check(&[PolicyFile::new("default.cedar", DEFAULT_POLICY)], known), []);
     }
     assert!(Policies::default_policy().is_broken().is_none());

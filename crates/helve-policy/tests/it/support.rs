@@ -4,7 +4,7 @@ use helve_core::ports::Policy as _;
 use helve_core::{
     Action, Caller, Context, LabelSet, PolicyRequest, PolicyResource, Risk, Tool, ToolError, Vote,
 };
-use helve_policy::{Finding, Known, Policies, PolicyFile};
+use helve_policy::{Finding, Policies, PolicyFile, Vocabulary};
 use serde_json::{Value, json};
 
 pub(crate) fn tool(name: &str, risk: Risk, input_schema: Value) -> Tool {
@@ -47,7 +47,7 @@ pub(crate) fn tools() -> Vec<Tool> {
 
 pub(crate) fn load(text: &str) -> Result<Policies, Vec<Finding>> {
     let tools = tools();
-    Policies::load(&[PolicyFile::new("p.cedar", text)], Known::tools(&tools))
+    Policies::load(&[PolicyFile::new("p.cedar", text)], Vocabulary::tools(&tools))
 }
 
 /// What is wrong with a text.

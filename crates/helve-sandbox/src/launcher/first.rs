@@ -92,7 +92,7 @@ struct Life<'k> {
 }
 
 /// Who has something to say while the program runs. The keeper has one thing: memory ran out.
-enum Heard {
+enum Speaker {
     Helve,
     Keeper,
     Nothing,
@@ -177,9 +177,9 @@ impl Life<'_> {
             let heard = self.wait(handle.as_fd(), tick)?;
             status = reap(worker);
             match heard {
-                Heard::Helve if self.obey()? => break,
-                Heard::Keeper => verdict = Some(End::MemoryLimit),
-                Heard::Helve | Heard::Nothing => verdict = watch.look(WORK_DIR),
+                Speaker::Helve if self.obey()? => break,
+                Speaker::Keeper => verdict = Some(End::MemoryLimit),
+                Speaker::Helve | Speaker::Nothing => verdict = watch.look(WORK_DIR),
             }
         }
         sys::signal_all(Signal::KILL.as_raw());
@@ -194,14 +194,14 @@ impl Life<'_> {
     }
 
     /// Waits for the program's end, a message or the next look.
-    fn wait(&self, program: BorrowedFd<'_>, tick: Duration) -> io::Result<Heard> {
+    fn wait(&self, program: BorrowedFd<'_>, tick: Duration) -> io::Result<Speaker> {
         let timeout = Timespec { tv_sec: tick.as_secs() as i64, tv_nsec: i64::from(tick.subsec_nanos()) };
         let mut polled = [self.helve.as_fd(), self.keeper.as_fd(), program]
             .map(|descriptor| PollFd::from_borrowed_fd(descriptor, PollFlags::IN));
         match poll(&mut polled, Some(&timeout)) {
-            Ok(_) if !polled[0].revents().is_empty() => Ok(Heard::Helve),
-            Ok(_) if !polled[1].revents().is_empty() => Ok(Heard::Keeper),
-            Ok(_) | Err(Errno::INTR) => Ok(Heard::Nothing),
+            Ok(_) if !polled[0].revents().is_empty() => Ok(Speaker::Helve),
+            Ok(_) if !polled[1].revents().is_empty() => Ok(Speaker::Keeper),
+            Ok(_) | Err(Errno::INTR) => Ok(Speaker::Nothing),
             Err(error) => Err(error.into()),
         }
     }

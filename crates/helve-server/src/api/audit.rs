@@ -23,7 +23,7 @@ pub(super) async fn list(
     uri: Uri,
     Params(query): Params<RecordQuery>,
 ) -> Result<Paged<Recorded>, Problem> {
-    let Found { records, next } = records(server.api()?, &visitor, query).await?;
+    let RecordPage { records, next } = records(server.api()?, &visitor, query).await?;
     Ok(Paged::new(records.into_iter().map(Recorded::from).collect(), &uri, next))
 }
 
@@ -45,14 +45,18 @@ pub(super) async fn own_record(api: &Api, visitor: &Visitor, id: CallId) -> Resu
 }
 
 /// One page of records.
-pub(super) struct Found {
+pub(super) struct RecordPage {
     pub(super) records: Vec<Record>,
     /// After which call to look for more, where there may be.
     pub(super) next: Option<CallId>,
 }
 
 /// Records that fit and that this visitor may see.
-pub(super) async fn records(api: &Api, visitor: &Visitor, mut query: RecordQuery) -> Result<Found, Problem> {
+pub(super) async fn records(
+    api: &Api,
+    visitor: &Visitor,
+    mut query: RecordQuery,
+) -> Result<RecordPage, Problem> {
     let sees_all = visitor.may(Action::Inspect, &api.runtime);
     query.principal = visitor.whose(query.principal, &api.runtime)?;
     let limit = query.limit.unwrap_or(PAGE).min(PAGE_MAX);
@@ -61,7 +65,7 @@ pub(super) async fn records(api: &Api, visitor: &Visitor, mut query: RecordQuery
     let next = records.last().filter(|_| records.len() == limit).map(|last| last.id);
     // The query asked for no others; a damaged record is shown whatever was asked.
     records.retain(|record| sees_all || visitor.owns(record.principal.as_deref()));
-    Ok(Found { records, next })
+    Ok(RecordPage { records, next })
 }
 
 impl From<RecordError> for Problem {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::http::{StatusCode, Uri};
-use helve::run::Answer;
+use helve::run::Finding;
 use helve::runs::{RunError, RunState, Settlement, Standing};
 use helve::{Action, CallId, Outcome};
 use schemars::JsonSchema;
@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 use super::Api;
-use super::audit::{Found, own_record, records};
+use super::audit::{RecordPage, own_record, records};
 use super::extract::{Calling, Guest, Id, Json, Params};
 use super::reply::{Called, Paged, Soon};
 use crate::problem::Problem;
@@ -43,7 +43,7 @@ pub(super) async fn list(
     let api = server.api()?;
     let limit = query.limit.unwrap_or(PAGE).clamp(1, PAGE_MAX);
     (query.among, query.limit) = (Among::Runs, Some(limit));
-    let Found { records, next } = records(api, &visitor, query).await?;
+    let RecordPage { records, next } = records(api, &visitor, query).await?;
     Ok(Paged::new(with_states(api, records).await?, &uri, next))
 }
 
@@ -97,7 +97,7 @@ pub(super) async fn cancel(
 pub(super) struct ResumeRequest {
     /// What a person found out about the step whose outcome is unknown: `happened` or
     /// `did_not_happen`. Takes the role `admin`.
-    answer: Option<Answer>,
+    answer: Option<Finding>,
     /// What that step returned.
     result: Option<Value>,
 }
@@ -127,7 +127,7 @@ pub(super) struct SettleRequest {
     /// The call, as the run's list of parts has it.
     call_id: CallId,
     /// `happened` or `did_not_happen`.
-    answer: Answer,
+    answer: Finding,
     /// What it returned.
     result: Option<Value>,
 }
@@ -140,7 +140,7 @@ pub(super) struct Settled {
     /// The id of the call.
     call_id: CallId,
     /// What became of it.
-    answer: Answer,
+    answer: Finding,
 }
 
 pub(super) async fn settle(
@@ -153,7 +153,7 @@ pub(super) async fn settle(
     changeable(api, &visitor, id).await?;
     may_settle(api, &visitor)?;
     let SettleRequest { call_id, answer, result } = request;
-    if answer == Answer::DidNotHappen && result.is_some() {
+    if answer == Finding::DidNotHappen && result.is_some() {
         let message = "what did not happen has no `result`";
         return Err(Problem::new(StatusCode::UNPROCESSABLE_ENTITY, message));
     }

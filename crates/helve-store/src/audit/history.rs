@@ -31,14 +31,14 @@ impl Audit {
     /// What was erased reads as withheld.
     pub fn history(&self, run: CallId) -> Result<Vec<Entry>, StoreError> {
         let db = self.connect()?;
-        let entries = read_history(&db, run, Said::Read).map_err(|source| self.error(source))?;
+        let entries = read_history(&db, run, Payloads::Read).map_err(|source| self.error(source))?;
         entries.map_err(|Damage(why)| StoreError::DamagedEntry(why))
     }
 }
 
 /// Whether what was said is read, too.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Said {
+pub(crate) enum Payloads {
     Read,
     /// How a run stands can be told without.
     LeftOut,
@@ -48,11 +48,11 @@ pub(crate) enum Said {
 pub(crate) fn read_history(
     db: &Connection,
     run: CallId,
-    said: Said,
+    payloads: Payloads,
 ) -> rusqlite::Result<Result<Vec<Entry>, Damage>> {
-    let columns = match said {
-        Said::Read => COLUMNS,
-        Said::LeftOut => HEADS,
+    let columns = match payloads {
+        Payloads::Read => COLUMNS,
+        Payloads::LeftOut => HEADS,
     };
     let mut select = db.prepare_cached(&format!(
         "SELECT {columns} FROM entries WHERE made_ms = ?1 AND call_id = ?2 OR run_id = ?2 ORDER BY seq"

@@ -24,7 +24,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::checkpoint::{Checkpoint, CheckpointError, SigningKey, VerifyingKey};
 pub(crate) use self::costs::{COST_MARK, begun_from, read_spending};
-pub(crate) use self::history::{Said, read_history};
+pub(crate) use self::history::{Payloads, read_history};
 pub use self::query::{Among, AuditQuery, Shown};
 pub(crate) use self::record::step_kind;
 pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};

@@ -282,7 +282,7 @@ impl AuditQuery {
             && self.session.as_ref().is_none_or(|id| caller.session.as_ref() == Some(id))
             && self.agent.as_ref().is_none_or(|name| caller.agent.as_ref() == Some(name))
             && self.risk.is_none_or(|least| record.facts.risk.is_some_and(|risk| risk >= least))
-            && self.fits_gate(record.ending.as_ref().map(|ending| Heard {
+            && self.fits_gate(record.ending.as_ref().map(|ending| CallVerdict {
                 status: record.status,
                 gate: ending.gate.as_ref(),
                 was_asked: ending.approval_id.is_some(),
@@ -316,14 +316,14 @@ impl AuditQuery {
             && is(&self.session, &caller.session)
             && is(&self.agent, &caller.agent)
             && self.risk.is_none_or(|least| facts.risk.is_some_and(|risk| risk >= least))
-            && self.fits_gate(ending.as_ref().map(|ending| Heard {
+            && self.fits_gate(ending.as_ref().map(|ending| CallVerdict {
                 status,
                 gate: ending.gate.as_ref(),
                 was_asked: ending.approval_id.is_some(),
             }))
     }
 
-    fn fits_gate(&self, heard: Option<Heard<'_>>) -> bool {
+    fn fits_gate(&self, heard: Option<CallVerdict<'_>>) -> bool {
         let is_by = |part: &String| {
             let gate = heard.as_ref().and_then(|heard| heard.gate);
             gate.is_some_and(|gate| gate.by.iter().any(|by| by.contains(part)))
@@ -345,13 +345,13 @@ impl AuditQuery {
 }
 
 /// What a call that has ended was told.
-struct Heard<'r> {
+struct CallVerdict<'r> {
     status: CallStatus,
     gate: Option<&'r GateRecord>,
     was_asked: bool,
 }
 
-impl Heard<'_> {
+impl CallVerdict<'_> {
     /// Whether this was said to it. A call that the network or another guard refused while it ran was denied, too,
     /// and one that a person denied was asked about.
     fn is(&self, said: Stance) -> bool {

@@ -161,21 +161,21 @@ struct ErasedHead {
 }
 
 /// What one entry tells of its call.
-enum Told {
+enum EntryContent {
     Passage(Box<StoredHead>),
     Step(Box<StepHead>),
     Erased(Timestamp),
     Nothing,
 }
 
-fn read(entry: &StoredEntry) -> Result<Told, Damage> {
+fn read(entry: &StoredEntry) -> Result<EntryContent, Damage> {
     match entry.kind {
-        Some(Kind::Started | Kind::Finished) => entry.parse_head().map(Told::Passage),
-        Some(Kind::Step) => entry.parse_head().map(Told::Step),
-        Some(Kind::Erased) => entry.parse_head().map(|head: ErasedHead| Told::Erased(head.at)),
-        Some(Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(Told::Nothing),
+        Some(Kind::Started | Kind::Finished) => entry.parse_head().map(EntryContent::Passage),
+        Some(Kind::Step) => entry.parse_head().map(EntryContent::Step),
+        Some(Kind::Erased) => entry.parse_head().map(|head: ErasedHead| EntryContent::Erased(head.at)),
+        Some(Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(EntryContent::Nothing),
         Some(Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed | Kind::Pruned) => {
-            Ok(Told::Nothing)
+            Ok(EntryContent::Nothing)
         }
         None => Err(entry.damage("kind", "no such kind")),
     }
@@ -189,17 +189,17 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
     let (mut erased_at, mut damaged, mut steps) = (None, None, Vec::new());
     for entry in entries {
         let head = match read(entry) {
-            Ok(Told::Passage(head)) if head.fenced => continue,
-            Ok(Told::Passage(head)) => head,
-            Ok(Told::Step(head)) => {
+            Ok(EntryContent::Passage(head)) if head.fenced => continue,
+            Ok(EntryContent::Passage(head)) => head,
+            Ok(EntryContent::Step(head)) => {
                 steps.push(StepRecord { at: head.at, kind: head.kind, payload: None });
                 continue;
             }
-            Ok(Told::Erased(at)) => {
+            Ok(EntryContent::Erased(at)) => {
                 erased_at = Some(at);
                 continue;
             }
-            Ok(Told::Nothing) => continue,
+            Ok(EntryContent::Nothing) => continue,
             Err(Damage(why)) => {
                 damaged = Some(why);
                 continue;

@@ -13,7 +13,7 @@ const BYTES_MAX: i64 = 256 << 20;
 
 /// A draft that a call makes, replaces or deletes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct DraftDeed {
+pub struct DraftWrite {
     /// The principal whose call it is.
     pub principal: String,
     /// The key of their call.
@@ -36,21 +36,21 @@ const COLUMNS: &str = "principal, key, account, message_id, former, former_bytes
 
 impl OfficeDb {
     /// Notes what a call is about to do.
-    pub async fn note_draft(&self, deed: DraftDeed, now: Timestamp) -> Result<(), OfficeError> {
+    pub async fn note_draft(&self, write: DraftWrite, now: Timestamp) -> Result<(), OfficeError> {
         self.write(move |db| {
             db.execute(
                 "INSERT OR REPLACE INTO draft_deeds
                     (principal, key, account, message_id, former, former_bytes, answer, done, noted_at)
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)",
                 params![
-                    deed.principal,
-                    deed.key,
-                    deed.account,
-                    deed.message_id,
-                    deed.former,
-                    deed.former_bytes,
-                    deed.answer,
-                    deed.done,
+                    write.principal,
+                    write.key,
+                    write.account,
+                    write.message_id,
+                    write.former,
+                    write.former_bytes,
+                    write.answer,
+                    write.done,
                     now.as_microsecond()
                 ],
             )?;
@@ -73,31 +73,31 @@ impl OfficeDb {
     }
 
     /// What a call was about to do.
-    pub async fn draft_deed(&self, principal: &str, key: &str) -> Result<Option<DraftDeed>, OfficeError> {
+    pub async fn draft_write(&self, principal: &str, key: &str) -> Result<Option<DraftWrite>, OfficeError> {
         let (principal, key) = (principal.to_owned(), key.to_owned());
         self.read(move |db| {
             db.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM draft_deeds WHERE principal = ?1 AND key = ?2"
             ))?
-            .query_row(params![principal, key], deed)
+            .query_row(params![principal, key], draft_write)
             .optional()
         })
         .await
     }
 
     /// The same by the draft that it made and the one that it took away.
-    pub async fn draft_deed_of(
+    pub async fn draft_write_of(
         &self,
         account: &str,
         message_id: Option<&str>,
         former: Option<i64>,
-    ) -> Result<Option<DraftDeed>, OfficeError> {
+    ) -> Result<Option<DraftWrite>, OfficeError> {
         let (account, message_id) = (account.to_owned(), message_id.map(str::to_owned));
         self.read(move |db| {
             db.prepare_cached(&format!(
                 "SELECT {COLUMNS} FROM draft_deeds WHERE account = ?1 AND message_id IS ?2 AND former IS ?3"
             ))?
-            .query_row(params![account, message_id, former], deed)
+            .query_row(params![account, message_id, former], draft_write)
             .optional()
         })
         .await
@@ -118,8 +118,8 @@ fn prune(db: &Connection, kept_max: i64, bytes_max: i64) -> rusqlite::Result<()>
     Ok(())
 }
 
-fn deed(row: &Row<'_>) -> rusqlite::Result<DraftDeed> {
-    Ok(DraftDeed {
+fn draft_write(row: &Row<'_>) -> rusqlite::Result<DraftWrite> {
+    Ok(DraftWrite {
         principal: row.get(0)?,
         key: row.get(1)?,
         account: row.get(2)?,

@@ -74,7 +74,7 @@ pub struct NewMailRow {
 
 /// What happens to mails that are there already.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Known {
+pub enum Sameness {
     /// One under the same key is the same mail; its marks are taken over.
     #[default]
     ByKey,
@@ -90,7 +90,7 @@ pub struct MailPage {
     /// Mails that are new.
     pub new: Vec<NewMailRow>,
     /// What to take for a mail that is there already.
-    pub known: Known,
+    pub known: Sameness,
     /// Marks that changed, by key.
     pub flags: Vec<(String, MailFlags)>,
     /// Keys of mails that are gone.
@@ -183,9 +183,9 @@ fn is_known(
     db: &Transaction<'_>,
     folder: Folder<'_>,
     mail: &NewMailRow,
-    known: Known,
+    known: Sameness,
 ) -> rusqlite::Result<bool> {
-    if known == Known::ByDigest {
+    if known == Sameness::ByDigest {
         return db
             .prepare_cached("SELECT 1 FROM mails WHERE account = ?1 AND digest = ?2")?
             .exists(params![folder.account, mail.digest]);

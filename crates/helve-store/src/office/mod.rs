@@ -6,7 +6,6 @@
 mod accounts;
 mod collections;
 mod db;
-mod deeds;
 mod drafts;
 mod error;
 mod mail_search;
@@ -17,15 +16,16 @@ mod objects;
 mod outbox;
 mod people;
 mod search;
+mod writes;
 
 pub use accounts::AccountRow;
 pub use collections::{CollectionRow, NewCollection};
 pub use db::OfficeDb;
-pub use deeds::Deed;
-pub use drafts::DraftDeed;
+pub use drafts::DraftWrite;
 pub use error::OfficeError;
 pub use mail_search::{MailHits, MailQuery, MailRow, PersonSeen};
-pub use mails::{Known, MailFlags, MailPage, MailPerson, MailsChanged, NewMailRow};
+pub use mails::{MailFlags, MailPage, MailPerson, MailsChanged, NewMailRow, Sameness};
 pub use objects::{Before, NewObject, NewPerson, ObjectPage, ObjectQuery, ObjectRow};
 pub use outbox::{NewOutboxRow, OutboxRow, OutboxState};
 pub use people::PersonRow;
+pub use writes::ObjectWrite;

@@ -11,7 +11,7 @@ use helve_core::run::{Step, StepKind};
 use helve_core::{BoxFuture, CallId};
 use rusqlite::Connection;
 
-use crate::audit::{Damage, Said, check_stretch, read_history};
+use crate::audit::{Damage, Payloads, check_stretch, read_history};
 use crate::error::StoreError;
 use crate::store::Store;
 use helve_ledger::request::Request;
@@ -39,7 +39,7 @@ impl Runs for Store {
             if self.quarantine().is_none() {
                 self.flush().await?;
             }
-            let entries = self.readers.read(move |db| read_history(db, run, Said::Read)).await?;
+            let entries = self.readers.read(move |db| read_history(db, run, Payloads::Read)).await?;
             entries.map_err(damaged)
         })
     }
@@ -50,7 +50,9 @@ impl Runs for Store {
                 self.flush().await?;
             }
             let read = move |db: &Connection| {
-                runs.iter().map(|run| read_history(db, *run, Said::LeftOut)).collect::<Result<Vec<_>, _>>()
+                runs.iter()
+                    .map(|run| read_history(db, *run, Payloads::LeftOut))
+                    .collect::<Result<Vec<_>, _>>()
             };
             self.readers.read(read).await?.into_iter().map(|outline| outline.map_err(damaged)).collect()
         })

@@ -155,7 +155,7 @@ pub(crate) fn adopt(db: &Connection, owner: &Owner, run: &str) -> rusqlite::Resu
 
 /// Whether a run could be asked to stop.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Asked {
+pub(crate) enum StopRequest {
     /// It was asked now.
     Now,
     /// It was asked before.
@@ -165,14 +165,14 @@ pub(crate) enum Asked {
 }
 
 /// Asks the process at a run to stop.
-pub(crate) fn request_cancel(db: &Connection, run: &str) -> rusqlite::Result<Asked> {
+pub(crate) fn request_cancel(db: &Connection, run: &str) -> rusqlite::Result<StopRequest> {
     let changed = db
         .prepare_cached("UPDATE runs SET cancel_requested = 1 WHERE run_id = ?1 AND cancel_requested = 0")?
         .execute([run])?;
     Ok(match changed {
-        0 if find(db, run)?.is_some() => Asked::Before,
-        0 => Asked::NotOpen,
-        _ => Asked::Now,
+        0 if find(db, run)?.is_some() => StopRequest::Before,
+        0 => StopRequest::NotOpen,
+        _ => StopRequest::Now,
     })
 }
 

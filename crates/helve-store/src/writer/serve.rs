@@ -14,7 +14,7 @@ use crate::memory::ValueError;
 use crate::memory::effects::{self, Applying};
 use crate::memory::values::{self, Put};
 use crate::runs::story;
-use crate::runs::table::{self as runs, Asked};
+use crate::runs::table::{self as runs, StopRequest};
 use crate::sessions::table as sessions;
 use helve_ledger::chain::Kind;
 use helve_ledger::entry::Note;
@@ -110,10 +110,10 @@ impl Group<'_> {
         };
         let asked = runs::request_cancel(self.tx, &step.run.to_string())?;
         match asked {
-            Asked::Now => self.insert(kind)?,
-            Asked::Before | Asked::NotOpen => {}
+            StopRequest::Now => self.insert(kind)?,
+            StopRequest::Before | StopRequest::NotOpen => {}
         }
-        Ok(Verdict::Answered(Response::Cancelled(asked != Asked::NotOpen)))
+        Ok(Verdict::Answered(Response::Cancelled(asked != StopRequest::NotOpen)))
     }
 
     /// Changes a value and writes the step that tells of it, unless that was done before.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use helve_core::ports::{Adoption, Holder, KeyClaim, Ledger, OpenRun};
 use helve_core::record::Entry;
-use helve_core::run::{Answer, EffectReport, EffectState, StepKind, WaitingFor};
+use helve_core::run::{EffectReport, EffectState, Finding, StepKind, WaitingFor};
 use helve_core::{ApprovalId, ApprovalState, CallId, ErrorCode, RuleId};
 use serde_json::json;
 
@@ -173,8 +173,8 @@ fn every_kind() -> Vec<StepKind> {
         StepKind::Undone,
         StepKind::UndoFailed { code },
         StepKind::Resumed,
-        StepKind::Settled { answer: Answer::Happened, by: None },
-        StepKind::Settled { answer: Answer::DidNotHappen, by: Some("ada \"the\" (uid 7)".to_owned()) },
+        StepKind::Settled { answer: Finding::Happened, by: None },
+        StepKind::Settled { answer: Finding::DidNotHappen, by: Some("ada \"the\" (uid 7)".to_owned()) },
         StepKind::CancelRequested,
         StepKind::Stopped { by: "SIGTERM".to_owned() },
         StepKind::Told,

@@ -9,7 +9,7 @@ use serde::Deserialize;
 /// How bytes become text.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(try_from = "String")]
-pub(super) enum Asked {
+pub(super) enum RequestedEncoding {
     /// As is found out.
     #[default]
     Auto,
@@ -23,7 +23,7 @@ pub(super) enum Asked {
     Named(&'static encoding_rs::Encoding),
 }
 
-impl TryFrom<String> for Asked {
+impl TryFrom<String> for RequestedEncoding {
     type Error = String;
 
     fn try_from(text: String) -> Result<Self, String> {
@@ -50,7 +50,7 @@ impl TryFrom<String> for Asked {
     }
 }
 
-impl JsonSchema for Asked {
+impl JsonSchema for RequestedEncoding {
     fn schema_name() -> Cow<'static, str> {
         "Encoding".into()
     }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn encodings_are_named_as_the_web_names_them() {
-        let read = |text: &str| Asked::try_from(text.to_owned());
+        let read = |text: &str| RequestedEncoding::try_from(text.to_owned());
         for (text, name) in [
             ("Shift_JIS", "Shift_JIS"),
             ("sjis", "Shift_JIS"),
@@ -80,9 +80,12 @@ mod tests {
             ("utf-16", "UTF-16LE"),
             ("iso-2022-jp", "ISO-2022-JP"),
         ] {
-            assert!(matches!(read(text), Ok(Asked::Named(encoding)) if encoding.name() == name), "{text}");
+            assert!(
+                matches!(read(text), Ok(RequestedEncoding::Named(encoding)) if encoding.name() == name),
+                "{text}"
+            );
         }
-        assert_eq!((read("UTF8"), read("auto")), (Ok(Asked::Utf8), Ok(Asked::Auto)));
+        assert_eq!((read("UTF8"), read("auto")), (Ok(RequestedEncoding::Utf8), Ok(RequestedEncoding::Auto)));
         for wrong in
             ["", "klingon", "replacement", "x-user-defined", "utf-7", "hz-gb-2312", &"a".repeat(10_000)]
         {

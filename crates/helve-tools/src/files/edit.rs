@@ -37,7 +37,7 @@ struct Input {
     /// The file's encoding, where it is not found out right: `shift_jis`, `gbk`, `windows-1252` and others. It
     /// is kept.
     #[serde(default)]
-    encoding: Asked,
+    encoding: RequestedEncoding,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -120,7 +120,9 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         replacements += apply(edit, index, endings, &mut text)?;
         check_size(files, text.len() as u64, &spot.shown)?;
     }
-    if let Some(alien) = text.chars().find(|char| input.encoding == Asked::Ascii && !char.is_ascii()) {
+    if let Some(alien) =
+        text.chars().find(|char| input.encoding == RequestedEncoding::Ascii && !char.is_ascii())
+    {
         return Err(no_place(&spot.shown, "ascii", alien));
     }
     let content = decoded.encode(&text).map_err(|alien| no_place(&spot.shown, &decoded.encoding(), alien))?;
@@ -135,10 +137,10 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
 }
 
 /// The file's text, in the encoding that was asked for and no other.
-fn decoded(bytes: Vec<u8>, asked: Asked, shown: &str) -> Result<Decoded, ToolError> {
+fn decoded(bytes: Vec<u8>, asked: RequestedEncoding, shown: &str) -> Result<Decoded, ToolError> {
     let named = match asked {
-        Asked::Auto => None,
-        Asked::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
+        RequestedEncoding::Auto => None,
+        RequestedEncoding::Ascii => match bytes.iter().position(|byte| !byte.is_ascii()) {
             Some(at) => {
                 let message = format!("`{shown}` is not ASCII: byte {at} is something else");
                 let found_out = "leave `encoding` out, so that it is found out";
@@ -146,9 +148,9 @@ fn decoded(bytes: Vec<u8>, asked: Asked, shown: &str) -> Result<Decoded, ToolErr
             }
             None => Some(encoding_rs::UTF_8),
         },
-        Asked::Utf8 => Some(encoding_rs::UTF_8),
-        Asked::Named(encoding) => Some(encoding),
-        Asked::Base64 => {
+        RequestedEncoding::Utf8 => Some(encoding_rs::UTF_8),
+        RequestedEncoding::Named(encoding) => Some(encoding),
+        RequestedEncoding::Base64 => {
             let problem = "only text is edited; name its encoding, or leave it out";
             return Err(wrong_argument("encoding", "the encoding of a text", "base64", problem));
         }

@@ -13,14 +13,14 @@ const NAMES_MAX: usize = 128;
 
 /// A path of plain names: no `.`, no `..`, no NUL. Empty for a root itself.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Given {
+pub(super) enum GivenPath {
     /// To be looked for in the roots.
     Relative(PathBuf),
     /// To be found below one of them.
     Absolute(PathBuf),
 }
 
-impl Given {
+impl GivenPath {
     /// Reads a path, or says what is wrong with it.
     pub(super) fn parse(text: &str) -> Result<Self, ToolError> {
         let refuse = |problem: &str| Err(wrong_argument("path", "a path below a root", text, problem));
@@ -60,8 +60,8 @@ impl Given {
 /// For the fuzz targets: a path as tools read it.
 #[cfg(fuzzing)]
 pub fn read_path(text: &str) -> Option<PathBuf> {
-    match Given::parse(text).ok()? {
-        Given::Relative(path) | Given::Absolute(path) => Some(path),
+    match GivenPath::parse(text).ok()? {
+        GivenPath::Relative(path) | GivenPath::Absolute(path) => Some(path),
     }
 }
 
@@ -81,9 +81,9 @@ mod tests {
             ("-rf", "-rf"),
             ("a\nb", "a\nb"),
         ] {
-            assert_eq!(Given::parse(text).unwrap(), Given::Relative(plain.into()), "{text}");
+            assert_eq!(GivenPath::parse(text).unwrap(), GivenPath::Relative(plain.into()), "{text}");
         }
-        assert_eq!(Given::parse("//etc/./x").unwrap(), Given::Absolute("/etc/x".into()));
+        assert_eq!(GivenPath::parse("//etc/./x").unwrap(), GivenPath::Absolute("/etc/x".into()));
     }
 
     #[test]
@@ -99,7 +99,7 @@ mod tests {
             (name.as_str(), "256"),
             (deep.as_str(), "deeper"),
         ] {
-            let error = Given::parse(text).unwrap_err();
+            let error = GivenPath::parse(text).unwrap_err();
             let reason = if reason == "256" { "255" } else { reason };
             assert!(error.message().contains(reason), "{error}");
             assert!(error.message().len() < 200, "{error}");

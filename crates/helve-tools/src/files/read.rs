@@ -37,7 +37,7 @@ struct Input {
     /// `base64` is for binary data. Where `auto` guesses wrong, name it: `utf-16le`, `windows-1252`,
     /// `shift_jis`, `euc-jp`, `iso-2022-jp`, `gbk`, `gb18030`, `big5`, `euc-kr`, `koi8-r` and others.
     #[serde(default)]
-    encoding: Asked,
+    encoding: RequestedEncoding,
     /// First line to read, from 1.
     #[schemars(range(min = 1))]
     start_line: Option<u64>,
@@ -253,9 +253,9 @@ fn take(
     if is_range {
         (&*file).take(SNIFF_BYTES as u64).read_to_end(&mut piece.head).map_err(refuse)?;
         let is_wide = match input.encoding {
-            Asked::Auto => text::is_utf_16(&piece.head),
-            Asked::Named(encoding) => encoding == UTF_16LE || encoding == UTF_16BE,
-            Asked::Utf8 | Asked::Ascii | Asked::Base64 => false,
+            RequestedEncoding::Auto => text::is_utf_16(&piece.head),
+            RequestedEncoding::Named(encoding) => encoding == UTF_16LE || encoding == UTF_16BE,
+            RequestedEncoding::Utf8 | RequestedEncoding::Ascii | RequestedEncoding::Base64 => false,
         };
         if is_wide && (input.start_line.is_some() || input.max_lines.is_some()) {
             return Err(ToolError::failed(format!("`{shown}` is UTF-16, whose lines are not counted"))
@@ -284,7 +284,7 @@ fn take(
         _ => read_exact(file, (size - piece.offset).min(bytes_max)).map_err(refuse)?,
     };
     piece.size = size.max(piece.offset + piece.bytes.len() as u64);
-    if input.encoding != Asked::Base64 {
+    if input.encoding != RequestedEncoding::Base64 {
         cut_lines(&mut piece, input);
     }
     Ok(piece)
@@ -330,11 +330,11 @@ fn cut_lines(piece: &mut Piece, input: &Input) {
     }
 }
 
-fn decode(piece: Piece, asked: Asked, shown: &str) -> Result<Text, ToolError> {
+fn decode(piece: Piece, asked: RequestedEncoding, shown: &str) -> Result<Text, ToolError> {
     let (offset, length) = (piece.offset, piece.bytes.len() as u64);
     let detected = "leave `encoding` out, so that it is found out, or set encoding: base64";
     match asked {
-        Asked::Base64 => Ok(Text {
+        RequestedEncoding::Base64 => Ok(Text {
             content: STANDARD.encode(&piece.bytes),
             encoding: "base64".to_owned(),
             replaced: false,
@@ -342,17 +342,19 @@ fn decode(piece: Piece, asked: Asked, shown: &str) -> Result<Text, ToolError> {
             offset,
             length,
         }),
-        Asked::Ascii => match piece.bytes.iter().position(|byte| !byte.is_ascii()) {
+        RequestedEncoding::Ascii => match piece.bytes.iter().position(|byte| !byte.is_ascii()) {
             Some(at) => Err(not_in("ASCII", offset + at as u64, shown).suggest(detected)),
             None => utf_8(piece).map_err(|(_, at)| not_in("ASCII", at, shown)),
         },
-        Asked::Utf8 => utf_8(piece).map_err(|(_, at)| not_in("UTF-8", at, shown).suggest(detected)),
+        RequestedEncoding::Utf8 => {
+            utf_8(piece).map_err(|(_, at)| not_in("UTF-8", at, shown).suggest(detected))
+        }
         // Nearly everything is UTF-8, and finding that out is reading it.
-        Asked::Auto => match text::may_be_utf_8(piece.head()) {
+        RequestedEncoding::Auto => match text::may_be_utf_8(piece.head()) {
             true => utf_8(piece).or_else(|(piece, _)| other(piece, shown)),
             false => other(piece, shown),
         },
-        Asked::Named(encoding) => {
+        RequestedEncoding::Named(encoding) => {
             let (encoding, bom) = text::with_mark(encoding, piece.head());
             let is_whole = piece.offset == 0 && piece.is_at_end();
             let text = decode_in(piece, encoding, bom);

@@ -157,9 +157,9 @@ impl Roots {
 
     /// The root that a path means.
     pub(super) fn find(&self, text: &str, access: Access) -> Result<Place<'_>, ToolError> {
-        let (root, path) = match Given::parse(text)? {
-            Given::Absolute(path) => self.below(&path).ok_or_else(|| outside(text, &self.names()))?,
-            Given::Relative(path) => (self.meant(&path, access)?, path),
+        let (root, path) = match GivenPath::parse(text)? {
+            GivenPath::Absolute(path) => self.below(&path).ok_or_else(|| outside(text, &self.names()))?,
+            GivenPath::Relative(path) => (self.meant(&path, access)?, path),
         };
         let is_first = self.roots.first().is_some_and(|first| std::ptr::eq(first, root));
         let shown = match (is_first, path.as_os_str().is_empty()) {
@@ -188,9 +188,9 @@ impl Roots {
         let below = |path: &Path| -> Vec<PathBuf> {
             starts.iter().filter_map(|start| path.strip_prefix(start).ok()).map(Path::to_owned).collect()
         };
-        let from_roots = match Given::parse(text) {
-            Ok(Given::Relative(path)) => vec![path],
-            Ok(Given::Absolute(path)) => below(&path),
+        let from_roots = match GivenPath::parse(text) {
+            Ok(GivenPath::Relative(path)) => vec![path],
+            Ok(GivenPath::Absolute(path)) => below(&path),
             // No tool takes it.
             Err(_) => return Vec::new(),
         };
@@ -207,14 +207,16 @@ impl Roots {
 
     /// Whether the way to a file is in memory, so that nothing needs to wait for a disk.
     pub(super) fn is_at_hand(&self, text: &str) -> bool {
-        let (root, path) = match (Given::parse(text), self.roots.as_slice()) {
-            (Ok(Given::Absolute(path)), roots) if roots.iter().all(|root| root.opened.get().is_some()) => {
+        let (root, path) = match (GivenPath::parse(text), self.roots.as_slice()) {
+            (Ok(GivenPath::Absolute(path)), roots)
+                if roots.iter().all(|root| root.opened.get().is_some()) =>
+            {
                 match self.below(&path) {
                     Some(found) => found,
                     None => return false,
                 }
             }
-            (Ok(Given::Relative(path)), [only]) => (only, path),
+            (Ok(GivenPath::Relative(path)), [only]) => (only, path),
             // Which of several roots is meant, their disks say.
             _ => return false,
         };

@@ -175,7 +175,7 @@ impl ProgramHandler {
 fn own_error(stdout: &[u8], secrets: &Secrets) -> Option<ToolError> {
     const SUGGESTIONS_MAX: usize = 8;
     #[derive(Deserialize)]
-    struct Said {
+    struct ErrorLine {
         error: OwnError,
     }
     #[derive(Deserialize)]
@@ -189,7 +189,7 @@ fn own_error(stdout: &[u8], secrets: &Secrets) -> Option<ToolError> {
     }
     let limits = JsonLimits { bytes: OWN_ERROR_BYTES_MAX, ..JsonLimits::default() };
     let said = secrets.redact_value(parse(stdout, limits).ok()?);
-    let Said { error } = serde_json::from_value(said).ok()?;
+    let ErrorLine { error } = serde_json::from_value(said).ok()?;
     let own =
         ToolError::failed(error.message).retryable(error.recoverable).with_tool_code(error.code.as_str());
     Some(error.suggestions.into_iter().take(SUGGESTIONS_MAX).fold(own, ToolError::suggest))

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use helve::approvals::{Decider, Decision, Vouch};
 use helve::ports::Ledger;
-use helve::runs::TakenUp;
+use helve::runs::Resumption;
 use helve::{
     Call, Caller, ErrorCode, Layer, Outcome, Parameter, ParameterType, Runtime, Tool, VolatileLedger,
 };
@@ -176,7 +176,7 @@ async fn after_a_crash_code_does_not_run_again_on_the_folder_that_it_has_changed
         ledger.abandon_runs();
         let runtime = runtime_on(ledger, options);
         let recovered = runtime.recover().await.unwrap();
-        asked += recovered.iter().filter(|one| matches!(one.taken_up, TakenUp::Waits(_))).count();
+        asked += recovered.iter().filter(|one| matches!(one.resumption, Resumption::Waits(_))).count();
         let read = json!({ "language": "shell", "code": "cat n || echo 0", "session": "s" });
         let said = result(&runtime, read).await;
         assert!(["0\n", "1"].contains(&said["stdout"].as_str().unwrap()), "after {writes} writes: {said}");

@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 
 use super::waiting::Changes;
 use super::{binding_of, follow};
-use crate::runs::{Recovered, parse};
+use crate::runs::{RecoveredRun, parse};
 use crate::runtime::{Engine, Settings};
 
 /// Longest reason that is kept, in bytes.
@@ -252,7 +252,7 @@ impl Approvals<'_> {
     }
 
     /// Goes on with runs that waited for a decision which has been made.
-    pub async fn resume_decided(&self) -> Result<Vec<Recovered>, JournalError> {
+    pub async fn resume_decided(&self) -> Result<Vec<RecoveredRun>, JournalError> {
         follow::resume_decided(self.0).await
     }
 

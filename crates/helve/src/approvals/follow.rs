@@ -19,7 +19,7 @@ use super::flight::{Flight, Landed};
 use super::repeat;
 use crate::pipeline::{self, Origin, denied};
 use crate::registry::Registry;
-use crate::runs::{Recovered, RunError, TakenUp, parse, resume, told};
+use crate::runs::{RecoveredRun, Resumption, RunError, parse, resume, told};
 use crate::runtime::{Engine, Runtime, stop};
 
 /// How many open runs are looked at in one go.
@@ -322,29 +322,29 @@ pub(crate) async fn go_on(
 }
 
 /// Takes up runs that waited for a decision which has been made.
-pub(super) async fn resume_decided(engine: &Arc<Engine>) -> Result<Vec<Recovered>, JournalError> {
+pub(super) async fn resume_decided(engine: &Arc<Engine>) -> Result<Vec<RecoveredRun>, JournalError> {
     engine.ledger.check()?;
     let waiting = waiting(&*engine.ledger).await?.into_iter();
-    let taken_up = waiting.map(|run| async move {
+    let resuming = waiting.map(|run| async move {
         match is_decided(&*engine.ledger, &*engine.clock, run).await {
             Ok(true) => resume_one(engine, run).await,
             Ok(false) => None,
-            Err(error) => Some(Recovered { run, taken_up: TakenUp::Failed(error.into()) }),
+            Err(error) => Some(RecoveredRun { run, resumption: Resumption::Failed(error.into()) }),
         }
     });
-    let taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
-    Ok(taken_up.filter_map(std::future::ready).collect().await)
+    let resuming = futures_util::stream::iter(resuming).buffer_unordered(CONCURRENT_MAX);
+    Ok(resuming.filter_map(std::future::ready).collect().await)
 }
 
 /// Goes on with a run that was decided, unless another process was faster.
-async fn resume_one(engine: &Arc<Engine>, run: CallId) -> Option<Recovered> {
-    let taken_up = match resume(engine, run).await {
-        Ok(outcome) if matches!(outcome.status, Status::Pending(_)) => TakenUp::Waits(outcome),
-        Ok(outcome) => TakenUp::Ended(outcome),
+async fn resume_one(engine: &Arc<Engine>, run: CallId) -> Option<RecoveredRun> {
+    let resumption = match resume(engine, run).await {
+        Ok(outcome) if matches!(outcome.status, Status::Pending(_)) => Resumption::Waits(outcome),
+        Ok(outcome) => Resumption::Ended(outcome),
         Err(RunError::Busy(_) | RunError::Ended(_)) => return None,
-        Err(error) => TakenUp::Failed(error),
+        Err(error) => Resumption::Failed(error),
     };
-    Some(Recovered { run, taken_up })
+    Some(RecoveredRun { run, resumption })
 }
 
 /// The runs that wait for a person.
@@ -388,12 +388,12 @@ async fn look(engine: &Arc<Engine>) -> Result<(), JournalError> {
     Ok(())
 }
 
-fn say_resumed(resumed: Option<Recovered>) {
+fn say_resumed(resumed: Option<RecoveredRun>) {
     match resumed {
-        Some(Recovered { run, taken_up: TakenUp::Failed(error) }) => {
+        Some(RecoveredRun { run, resumption: Resumption::Failed(error) }) => {
             tracing::warn!(%run, %error, "a run that was decided could not be taken up");
         }
-        Some(Recovered { run, .. }) => tracing::info!(%run, "a run that was decided has gone on"),
+        Some(RecoveredRun { run, .. }) => tracing::info!(%run, "a run that was decided has gone on"),
         None => {}
     }
 }

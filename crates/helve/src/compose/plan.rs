@@ -146,7 +146,7 @@ pub(super) struct Planner<'a> {
 }
 
 /// What expressions at some place can name.
-struct Known<'a> {
+struct ScopeNames<'a> {
     names: Vec<&'a str>,
     /// The names of the steps that come earlier.
     steps: &'a [String],
@@ -198,7 +198,7 @@ impl<'a> Planner<'a> {
         let policy = self.policy(parallel.on_error, steps.iter());
         let concurrency = self.concurrency(parallel.concurrency, steps.len().max(1));
         let names = self.names("steps", steps);
-        let known = Known { names: vec!["input", "context"], steps: &[] };
+        let known = ScopeNames { names: vec!["input", "context"], steps: &[] };
         let parts: Vec<_> = steps
             .iter()
             .zip(&names)
@@ -217,7 +217,7 @@ impl<'a> Planner<'a> {
         }
         let steps = branches.iter().flat_map(|branch| &branch.steps);
         let policy = self.policy(*on_error, decide.iter().chain(steps).chain(otherwise.iter().flatten()));
-        let mut known = Known { names: vec!["input", "context"], steps: &[] };
+        let mut known = ScopeNames { names: vec!["input", "context"], steps: &[] };
         let decided = match decide {
             Some(step) => {
                 let name = step.name.as_deref().unwrap_or("decide");
@@ -251,7 +251,7 @@ impl<'a> Planner<'a> {
         branch: &Branch,
         name: String,
         policy: OnError,
-        known: &Known<'_>,
+        known: &ScopeNames<'_>,
         more: &[&str],
     ) -> Option<Way> {
         let at = format!("branches/{index}");
@@ -283,7 +283,7 @@ impl<'a> Planner<'a> {
         if ["input", "context", "index", "results"].contains(&map.item.as_str()) {
             self.refuse("as", format!("`{}` is the name of something else here", map.item));
         }
-        let mut known = Known { names: vec!["input", "context"], steps: &[] };
+        let mut known = ScopeNames { names: vec!["input", "context"], steps: &[] };
         let over = match &map.code.over {
             Some(code) => Make::Code(code.clone()),
             None => {
@@ -314,7 +314,7 @@ impl<'a> Planner<'a> {
             known.extend(earlier);
             known.extend(branch.map(|_| "branch"));
             known.extend(more.iter().filter(|name| !earlier.contains(name)));
-            let known = Known { names: known, steps: &names[..index] };
+            let known = ScopeNames { names: known, steps: &names[..index] };
             // Two branches may have steps of one name; the record must tell them apart.
             let path = branch.map_or_else(|| name.clone(), |branch| format!("{branch}.{name}"));
             parts.push(self.part(&format!("{at}/{index}"), step, name, path, policy, &known));
@@ -329,7 +329,7 @@ impl<'a> Planner<'a> {
         name: &str,
         path: String,
         policy: OnError,
-        known: &Known<'_>,
+        known: &ScopeNames<'_>,
     ) -> Option<Part> {
         let below = |key: &str| if at.is_empty() { key.to_owned() } else { format!("{at}/{key}") };
         for problem in &step.code.problems {
@@ -378,7 +378,7 @@ impl<'a> Planner<'a> {
         at: &str,
         expression: Option<&Expression>,
         code: Option<&Code<bool>>,
-        known: &Known<'_>,
+        known: &ScopeNames<'_>,
     ) -> Option<Test> {
         if let Some(code) = code {
             return Some(Test::Code(code.clone()));
@@ -400,7 +400,7 @@ impl<'a> Planner<'a> {
         self.check_references(
             "output",
             &template.references(),
-            &Known { names: known.to_vec(), steps: names },
+            &ScopeNames { names: known.to_vec(), steps: names },
         );
         Some(Make::Template(template.clone()))
     }
@@ -423,7 +423,7 @@ impl<'a> Planner<'a> {
     }
 
     /// What is absent in a condition is false, and a slip of the pen would go unnoticed for long.
-    fn check_references(&mut self, at: &str, references: &[Reference], known: &Known<'_>) {
+    fn check_references(&mut self, at: &str, references: &[Reference], known: &ScopeNames<'_>) {
         for reference in references {
             if let Some(message) = reference.unknown(&known.names) {
                 self.refuse(at, message);

@@ -7,7 +7,7 @@ use helve_core::precondition::Check;
 use helve_core::{Context, ToolError};
 use tokio::task::JoinHandle;
 
-use super::evaluate::{Asked, Verdict};
+use super::evaluate::{CheckedCall, Verdict};
 use crate::runtime::Engine;
 
 /// Runs a check. `otherwise` is the reason where it only says no.
@@ -17,7 +17,7 @@ use crate::runtime::Engine;
 pub(super) async fn run(
     engine: &Arc<Engine>,
     check: Arc<dyn Check>,
-    asked: Asked<'_>,
+    asked: CheckedCall<'_>,
     time: Duration,
     otherwise: String,
 ) -> Verdict {

@@ -22,13 +22,13 @@ pub(super) type Verdict = Result<(), String>;
 
 /// For which call conditions are checked.
 #[derive(Clone, Copy)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct CheckedCall<'a> {
     pub(crate) call_id: CallId,
     pub(crate) tool: &'a Tool,
     pub(crate) call: &'a Call,
 }
 
-impl Asked<'_> {
+impl CheckedCall<'_> {
     fn caller(&self) -> &Arc<Caller> {
         &self.call.caller
     }
@@ -46,14 +46,14 @@ impl Asked<'_> {
 }
 
 /// Checks all preconditions of a tool at once, and tells of each whether it holds.
-pub(crate) async fn evaluate(engine: &Arc<Engine>, asked: Asked<'_>) -> Vec<ConditionReport> {
+pub(crate) async fn evaluate(engine: &Arc<Engine>, asked: CheckedCall<'_>) -> Vec<ConditionReport> {
     let preconditions = asked.tool.definition().preconditions.iter().enumerate();
     join_all(preconditions.map(|(index, precondition)| report(engine, asked, index, precondition))).await
 }
 
 async fn report(
     engine: &Arc<Engine>,
-    asked: Asked<'_>,
+    asked: CheckedCall<'_>,
     index: usize,
     precondition: &Precondition,
 ) -> ConditionReport {
@@ -70,14 +70,14 @@ async fn report(
 }
 
 /// No check gets more time than the caller has for the whole call.
-fn time(settings: &Settings, asked: Asked<'_>) -> Duration {
+fn time(settings: &Settings, asked: CheckedCall<'_>) -> Duration {
     let allowed = settings.precondition_timeout;
     asked.call.timeout.map_or(allowed, |timeout| timeout.min(allowed))
 }
 
 async fn verdict(
     engine: &Arc<Engine>,
-    asked: Asked<'_>,
+    asked: CheckedCall<'_>,
     index: usize,
     condition: &Condition,
     time: Duration,
@@ -122,7 +122,7 @@ async fn verdict(
 }
 
 /// Compares a state with what is expected. The reason never shows the value, which may be secret.
-async fn has_state(memory: &dyn Memory, asked: Asked<'_>, index: usize, place: MemoryPlace) -> Verdict {
+async fn has_state(memory: &dyn Memory, asked: CheckedCall<'_>, index: usize, place: MemoryPlace) -> Verdict {
     let Some(expected) = asked.tool.expected(index) else {
         return Err("nobody knows what is expected".to_owned());
     };

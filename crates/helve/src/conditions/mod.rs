@@ -16,7 +16,7 @@ use helve_core::ports::{Connected, Integrations};
 use helve_core::precondition::Check;
 use serde::Serialize;
 
-pub(crate) use evaluate::{Asked, evaluate};
+pub(crate) use evaluate::{CheckedCall, evaluate};
 pub use tool_check::ToolCheck;
 
 /// What a runtime knows for checking conditions.

@@ -6,7 +6,7 @@ use helve_core::expression::{Expression, Scope};
 use helve_core::{BoxFuture, Call, Outcome, Status, Tool};
 use serde_json::Value;
 
-use super::evaluate::{Asked, Verdict};
+use super::evaluate::{CheckedCall, Verdict};
 use crate::pipeline::{self, Origin};
 use crate::runtime::Engine;
 
@@ -44,7 +44,7 @@ impl ToolCheck {
 /// Boxed: the call takes the whole pipeline, which is where it comes from.
 pub(super) fn run<'a>(
     engine: &'a Arc<Engine>,
-    asked: Asked<'a>,
+    asked: CheckedCall<'a>,
     check: &'a ToolCheck,
 ) -> BoxFuture<'a, Verdict> {
     Box::pin(async move {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{FormatError, Found, RawCall, RawId};
+use super::call::{CallCollector, FormatError, RawCall, RawId};
 use super::describe::Description;
 use super::export::{ExportOptions, Strictness};
 use super::result::AnsweredCall;
@@ -77,7 +77,7 @@ fn input_examples(tool: &Tool) -> Vec<Value> {
 
 pub(super) const SHAPES: &[&str] = &["content", "type"];
 
-pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match answer {
         Value::Array(blocks) => blocks.iter().try_for_each(|block| call(block, found)),
         // A message; what other blocks hold as their content is not a call.
@@ -89,7 +89,7 @@ pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatEr
     }
 }
 
-fn call(block: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn call(block: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     if block["type"] != "tool_use" {
         return Ok(());
     }

@@ -140,12 +140,12 @@ pub fn parse_calls(
     if is_history(format, answer) {
         return Err(FormatError::History);
     }
-    let mut found = Found { limits, calls: Vec::new() };
+    let mut found = CallCollector { limits, calls: Vec::new() };
     find(answer, &mut found)?;
     Ok(found.calls)
 }
 
-type Find = fn(&Value, &mut Found<'_>) -> Result<(), FormatError>;
+type Find = fn(&Value, &mut CallCollector<'_>) -> Result<(), FormatError>;
 
 /// Whether this is a conversation: its calls were answered long ago and must not run again.
 fn is_history(format: Format, answer: &Value) -> bool {
@@ -160,7 +160,7 @@ fn is_history(format: Format, answer: &Value) -> bool {
 }
 
 /// Where the providers' readers put what they find.
-pub(super) struct Found<'l> {
+pub(super) struct CallCollector<'l> {
     limits: &'l ParseLimits,
     calls: Vec<ProviderCall>,
 }
@@ -181,7 +181,7 @@ pub(super) enum RawId<'a> {
     Optional(&'static str, Option<&'a Value>),
 }
 
-impl Found<'_> {
+impl CallCollector<'_> {
     pub(super) fn add(&mut self, raw: RawCall<'_>) -> Result<(), FormatError> {
         if self.calls.len() == self.limits.calls {
             return Err(FormatError::TooMany { limit: self.limits.calls });

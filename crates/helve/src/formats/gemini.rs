@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{FormatError, Found, RawCall, RawId};
+use super::call::{CallCollector, FormatError, RawCall, RawId};
 use super::clean::cleaned;
 use super::describe::Description;
 use super::export::ExportOptions;
@@ -23,7 +23,7 @@ pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
 pub(super) const SHAPES: &[&str] =
     &["candidates", "content", "parts", "functionCall", "function_call", "text", "thought"];
 
-pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match answer {
         // A list of candidates: the others are alternatives to the first.
         Value::Array(candidates)
@@ -39,7 +39,7 @@ pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatEr
 }
 
 /// A content, or one of its parts.
-fn content(value: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn content(value: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match value.get("parts").and_then(Value::as_array) {
         Some(parts) => parts.iter().try_for_each(|item| part(item, found)),
         None => part(value, found),
@@ -47,7 +47,7 @@ fn content(value: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
 }
 
 /// The wire writes camelCase, Google's Python SDK snake_case.
-fn part(part: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn part(part: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     let either = |camel: &str, snake: &str| part.get(camel).or_else(|| part.get(snake));
     let Some(call) = either("functionCall", "function_call").filter(|call| !call.is_null()) else {
         return Ok(());

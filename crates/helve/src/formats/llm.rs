@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{FormatError, Found, RawCall, RawId};
+use super::call::{CallCollector, FormatError, RawCall, RawId};
 use super::export::ExportOptions;
 use super::result::AnsweredCall;
 use crate::{Status, Tool};
@@ -25,14 +25,14 @@ pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
 pub(super) const SHAPES: &[&str] = &["name", "toolName"];
 
 /// A call, or a list of calls.
-pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match answer {
         Value::Array(calls) => calls.iter().try_for_each(|item| call(item, found)),
         item => call(item, found),
     }
 }
 
-fn call(item: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn call(item: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     found.add(RawCall {
         item: "call",
         id: RawId::Optional("id", item.get("id")),

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{FormatError, Found, RawCall, RawId};
+use super::call::{CallCollector, FormatError, RawCall, RawId};
 use super::clean::cleaned;
 use super::cut::{cut_text, cut_value};
 use super::describe::Description;
@@ -42,14 +42,14 @@ pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
 pub(super) const SHAPES: &[&str] = &["method", "params", "name"];
 
 /// A request, or its parameters.
-pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     if let Value::Array(requests) = answer {
         return requests.iter().try_for_each(|request| call(request, found));
     }
     call(answer, found)
 }
 
-fn call(request: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn call(request: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     let params = request.get("params").unwrap_or(request);
     if request.get("method").is_some_and(|method| method != "tools/call") || !params.is_object() {
         return Ok(());

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{FormatError, Found, RawCall, RawId};
+use super::call::{CallCollector, FormatError, RawCall, RawId};
 use super::describe::Description;
 use super::export::{ExportOptions, Strictness};
 use super::result::AnsweredCall;
@@ -42,7 +42,7 @@ pub(super) fn function(tool: &Tool, options: &ExportOptions) -> Value {
 
 pub(super) const SHAPES: &[&str] = &["output", "type"];
 
-pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match answer {
         Value::Array(items) => items.iter().try_for_each(|item| call(item, found)),
         _ if answer.get("type").is_some() => call(answer, found),
@@ -53,7 +53,7 @@ pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatEr
     }
 }
 
-fn call(item: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn call(item: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     if item["type"] != "function_call" {
         return Ok(());
     }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::call::{FormatError, Found, RawCall, RawId};
+use super::call::{CallCollector, FormatError, RawCall, RawId};
 use super::export::ExportOptions;
 use super::openai;
 use super::result::AnsweredCall;
@@ -16,7 +16,7 @@ pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
 
 pub(super) const SHAPES: &[&str] = &["choices", "message", "tool_calls", "role", "function"];
 
-pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match answer {
         // A list of choices: the others are alternatives to the first.
         Value::Array(choices) if choices.first().is_some_and(|choice| choice.get("message").is_some()) => {
@@ -30,14 +30,14 @@ pub(super) fn find(answer: &Value, found: &mut Found<'_>) -> Result<(), FormatEr
 }
 
 /// A message, or one of its calls.
-fn message(part: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn message(part: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match part.get("tool_calls").and_then(Value::as_array) {
         Some(calls) => calls.iter().try_for_each(|item| call(item, found)),
         None => call(part, found),
     }
 }
 
-fn call(item: &Value, found: &mut Found<'_>) -> Result<(), FormatError> {
+fn call(item: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     // Some servers leave the type out.
     let Some(function) =
         item.get("function").filter(|_| item["type"].is_null() || item["type"] == "function")

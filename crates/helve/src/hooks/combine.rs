@@ -45,7 +45,7 @@ impl std::fmt::Debug for Answered {
 
 /// Something that a hook said.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Said<T> {
+pub struct Attributed<T> {
     /// The label of the hook.
     pub by: Arc<str>,
     /// What the hook said.
@@ -61,19 +61,19 @@ pub struct Fired {
     /// What each said, in the order of registration.
     pub answers: Vec<Answered>,
     /// The agent should stop, and why. This beats all else.
-    pub stopped: Option<Said<String>>,
+    pub stopped: Option<Attributed<String>>,
     /// What to do with a call: the strictest decision, and why.
-    pub decision: Option<Said<(PermissionDecision, Option<String>)>>,
+    pub decision: Option<Attributed<(PermissionDecision, Option<String>)>>,
     /// Whatever the event is about must not happen, and why.
-    pub blocked: Option<Said<String>>,
+    pub blocked: Option<Attributed<String>>,
     /// Arguments that take the place of the call's: the last registered counts.
-    pub updated_input: Option<Said<Map<String, Value>>>,
+    pub updated_input: Option<Attributed<Map<String, Value>>>,
     /// A result that takes the place of the tool's: the last registered counts.
-    pub updated_output: Option<Said<Value>>,
+    pub updated_output: Option<Attributed<Value>>,
     /// The same, for a tool of an MCP server alone.
-    pub updated_mcp_output: Option<Said<Value>>,
+    pub updated_mcp_output: Option<Attributed<Value>>,
     /// What is said in place of the person who would be asked.
-    pub permission: Option<Said<PermissionAnswer>>,
+    pub permission: Option<Attributed<PermissionAnswer>>,
     /// Something for the model to know, in order.
     pub context: Vec<String>,
     /// Something for the user to know (`systemMessage`), in order. The model is not told.
@@ -135,10 +135,10 @@ impl Fired {
         if let Some(stopped) = &self.stopped {
             return Some(&stopped.what);
         }
-        if let Some(Said { what: (PermissionDecision::Deny, why), .. }) = &self.decision {
+        if let Some(Attributed { what: (PermissionDecision::Deny, why), .. }) = &self.decision {
             return Some(why.as_deref().unwrap_or(NO_REASON));
         }
-        if let Some(Said { what: PermissionAnswer::Deny { message, .. }, .. }) = &self.permission {
+        if let Some(Attributed { what: PermissionAnswer::Deny { message, .. }, .. }) = &self.permission {
             return Some(message.as_deref().unwrap_or(NO_REASON));
         }
         self.blocked.as_ref().map(|blocked| blocked.what.as_str())
@@ -166,7 +166,7 @@ impl Fired {
             output.goes_on = Some(false);
             output.stop_reason = Some(stopped.what.clone());
         }
-        if let Some(Said { what: (decision, why), .. }) = &self.decision {
+        if let Some(Attributed { what: (decision, why), .. }) = &self.decision {
             specific.permission_decision = Some(*decision);
             specific.permission_decision_reason = why.clone();
         }
@@ -219,7 +219,7 @@ impl Fired {
         let by = &answered.by;
         if output.goes_on == Some(false) && self.stopped.is_none() {
             let why = output.stop_reason.as_deref().or(output.why()).unwrap_or(NO_REASON);
-            self.stopped = Some(said(by, why.to_owned()));
+            self.stopped = Some(attributed(by, why.to_owned()));
         }
         if let Some(message) = &output.system_message {
             self.messages.push(message.clone());
@@ -243,13 +243,23 @@ impl Fired {
         }
         if let Some(input) = &specific.updated_input {
             let input = answered.spoken.arguments(input.clone());
-            replace(&mut self.updated_input, said(by, input), "the arguments", &mut self.conflicts);
+            replace(&mut self.updated_input, attributed(by, input), "the arguments", &mut self.conflicts);
         }
         if let Some(value) = &specific.updated_tool_output {
-            replace(&mut self.updated_output, said(by, value.clone()), "the result", &mut self.conflicts);
+            replace(
+                &mut self.updated_output,
+                attributed(by, value.clone()),
+                "the result",
+                &mut self.conflicts,
+            );
         }
         if let Some(value) = &specific.updated_mcp_tool_output {
-            replace(&mut self.updated_mcp_output, said(by, value.clone()), "the result", &mut self.conflicts);
+            replace(
+                &mut self.updated_mcp_output,
+                attributed(by, value.clone()),
+                "the result",
+                &mut self.conflicts,
+            );
         }
         if let Some(answer) = &specific.decision {
             let answer = match answer.clone() {
@@ -278,16 +288,18 @@ impl Fired {
 
     fn decide(&mut self, by: &Arc<str>, decision: PermissionDecision, why: Option<String>) {
         match &mut self.decision {
-            Some(Said { what: (former, _), .. }) if *former > decision => {}
-            Some(Said { what: (former, reasons), .. }) if *former == decision => add_reason(reasons, why),
-            _ => self.decision = Some(said(by, (decision, why))),
+            Some(Attributed { what: (former, _), .. }) if *former > decision => {}
+            Some(Attributed { what: (former, reasons), .. }) if *former == decision => {
+                add_reason(reasons, why)
+            }
+            _ => self.decision = Some(attributed(by, (decision, why))),
         }
     }
 
     fn block(&mut self, by: &Arc<str>, why: String) {
         match &mut self.blocked {
             Some(blocked) => blocked.what = format!("{}; {why}", blocked.what),
-            None => self.blocked = Some(said(by, why)),
+            None => self.blocked = Some(attributed(by, why)),
         }
     }
 
@@ -295,7 +307,7 @@ impl Fired {
     fn permit(&mut self, by: &Arc<str>, answer: PermissionAnswer) {
         use PermissionAnswer::{Allow, Deny};
         let Some(former) = &mut self.permission else {
-            self.permission = Some(said(by, answer));
+            self.permission = Some(attributed(by, answer));
             return;
         };
         match (&mut former.what, answer) {
@@ -304,7 +316,7 @@ impl Fired {
                 *interrupt = stops.or(*interrupt);
             }
             (Deny { .. }, Allow { .. }) => {}
-            (Allow { .. }, deny @ Deny { .. }) => *former = said(by, deny),
+            (Allow { .. }, deny @ Deny { .. }) => *former = attributed(by, deny),
             (
                 Allow { updated_input: input, updated_permissions: updates },
                 Allow { updated_input, updated_permissions },
@@ -337,8 +349,8 @@ impl Fired {
 
 const NO_REASON: &str = "it gave no reason";
 
-fn said<T>(by: &Arc<str>, what: T) -> Said<T> {
-    Said { by: Arc::clone(by), what }
+fn attributed<T>(by: &Arc<str>, what: T) -> Attributed<T> {
+    Attributed { by: Arc::clone(by), what }
 }
 
 fn allow() -> PermissionAnswer {
@@ -356,7 +368,12 @@ fn add_reason(reasons: &mut Option<String>, why: Option<String>) {
     };
 }
 
-fn replace<T: PartialEq>(place: &mut Option<Said<T>>, new: Said<T>, what: &str, conflicts: &mut Vec<String>) {
+fn replace<T: PartialEq>(
+    place: &mut Option<Attributed<T>>,
+    new: Attributed<T>,
+    what: &str,
+    conflicts: &mut Vec<String>,
+) {
     if let Some(former) = place.as_ref().filter(|former| former.what != new.what) {
         conflicts.push(conflict(what, &former.by, &new.by));
     }

@@ -28,7 +28,7 @@ use tokio_util::sync::CancellationToken;
 use crate::live::Live;
 pub(crate) use call::OfCall;
 pub(crate) use combine::combine;
-pub use combine::{Answered, Fired, Said};
+pub use combine::{Answered, Attributed, Fired};
 pub(crate) use elicitation::hooked;
 pub use matcher::{Matcher, MatcherError};
 pub(crate) use names::{Names, Spoken};
@@ -267,7 +267,7 @@ impl Hooks {
 
     /// The hooks of an event, where there are some.
     pub(crate) fn of(&self, event: &HookEvent) -> Option<Arc<[Listed]>> {
-        let snapshot = self.0.snapshot.heard()?;
+        let snapshot = self.0.snapshot.load_if_used()?;
         snapshot.by_event.iter().find(|(known, _)| known == event).map(|(_, listed)| Arc::clone(listed))
     }
 

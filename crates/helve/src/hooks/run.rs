@@ -25,7 +25,7 @@ pub(crate) struct Matched<'l> {
 /// The event's call was taken back meanwhile.
 pub(crate) struct TakenBack;
 
-type Answer = Result<HookOutput, HookFailure>;
+type HookResult = Result<HookOutput, HookFailure>;
 
 /// Tells them all. The answers are in the order of registration.
 ///
@@ -65,7 +65,7 @@ pub(crate) async fn run_all(
 
 /// Waits for hooks that did not answer at once.
 async fn wait_for<'m>(
-    going: Vec<(usize, BoxFuture<'m, Answer>)>,
+    going: Vec<(usize, BoxFuture<'m, HookResult>)>,
     matched: &[Matched<'_>],
     answers: &mut [Answered],
     token: CancellationToken,
@@ -93,8 +93,8 @@ async fn wait_for<'m>(
 }
 
 enum Step<'h> {
-    Answered(Answer),
-    Going(BoxFuture<'h, Answer>),
+    Answered(HookResult),
+    Going(BoxFuture<'h, HookResult>),
 }
 
 /// Runs a hook until it first waits.
@@ -110,7 +110,7 @@ fn first_step<'h>(one: &'h Matched<'_>, context: &HookContext, cx: &mut Context<
     step.unwrap_or_else(|_panic| Step::Answered(Err(crashed())))
 }
 
-async fn within(time: Duration, rest: BoxFuture<'_, Answer>) -> Answer {
+async fn within(time: Duration, rest: BoxFuture<'_, HookResult>) -> HookResult {
     match tokio::time::timeout(time, AssertUnwindSafe(rest).catch_unwind()).await {
         Ok(Ok(answer)) => answer,
         Ok(Err(_panic)) => Err(crashed()),

@@ -25,7 +25,7 @@ pub trait PermissionKeeper: Send + Sync + 'static {
 }
 
 /// What rules and mode say to a call.
-pub(crate) struct Said {
+pub(crate) struct PermissionVotes {
     /// The strictest that a deny or ask rule, or the mode, says.
     pub(crate) objection: Option<Vote>,
     /// What takes back the asking for the tool's risk.
@@ -34,18 +34,18 @@ pub(crate) struct Said {
     pub(crate) never_ask: bool,
 }
 
-impl Said {
+impl PermissionVotes {
     /// Nobody has said anything.
     pub(crate) const NOTHING: Self = Self { objection: None, waiver: None, never_ask: false };
 }
 
 /// What the permissions of these places say to a call, the widest place first.
-fn said<'p>(
+fn votes<'p>(
     places: impl Iterator<Item = (Destination, &'p PermissionSet)> + Clone,
     tool: &Tool,
     known_as: &[String],
     arguments: &Value,
-) -> Said {
+) -> PermissionVotes {
     let rule = |stance: Stance| {
         places.clone().find_map(|(place, set)| {
             let fits = |rule: &&_| {
@@ -76,7 +76,7 @@ fn said<'p>(
         | PermissionMode::DontAsk
         | PermissionMode::Auto => rule(Stance::Allow),
     };
-    Said { objection, waiver, never_ask: mode == PermissionMode::DontAsk }
+    PermissionVotes { objection, waiver, never_ask: mode == PermissionMode::DontAsk }
 }
 
 /// Whether a call changes a file in one of the folders, or wherever the tool may where none is named.

@@ -7,7 +7,7 @@ use helve_core::permission::{Destination, PermissionMode, PermissionSet, Permiss
 use helve_core::{ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
-use super::{CanUseTool, PermissionKeeper, PermissionOptions, Said, said};
+use super::{CanUseTool, PermissionKeeper, PermissionOptions, PermissionVotes, votes};
 use crate::live::Live;
 use crate::volatile::lock;
 
@@ -43,20 +43,25 @@ impl Permissions {
     }
 
     /// What is said to a call, with what its session adds.
-    pub(crate) fn said(&self, session: Option<&PermissionSet>, tool: &Tool, arguments: &Value) -> Said {
-        let places = self.places.heard();
+    pub(crate) fn votes(
+        &self,
+        session: Option<&PermissionSet>,
+        tool: &Tool,
+        arguments: &Value,
+    ) -> PermissionVotes {
+        let places = self.places.load_if_used();
         let session = session.filter(|set| !set.is_empty());
         if session.is_none()
             && places.as_ref().is_none_or(|places| places.values().all(PermissionSet::is_empty))
         {
-            return Said::NOTHING;
+            return PermissionVotes::NOTHING;
         }
         let all = Destination::ALL.into_iter().filter_map(|place| match (place, &places) {
             (Destination::Session, _) => session.map(|set| (place, set)),
             (_, Some(places)) => places.get(&place).map(|set| (place, set)),
             (_, None) => None,
         });
-        said(all, tool, &self.known_as(tool), arguments)
+        votes(all, tool, &self.known_as(tool), arguments)
     }
 
     /// The mode in force, with what a session says.

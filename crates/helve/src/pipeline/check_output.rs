@@ -11,7 +11,7 @@ use helve_core::{ErrorCode, FailureMode, Output, Status, Tool, ToolError};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
-use super::execute::Answer;
+use super::execute::UncheckedAnswer;
 use super::record::{CallRecorder, ResultRecord};
 use crate::formats::cleaned;
 use crate::runtime::Settings;
@@ -19,12 +19,12 @@ use crate::runtime::Settings;
 /// Checks the answer, and keeps of it what is recorded.
 pub(super) fn check(
     settings: &Settings,
-    answer: Answer,
+    answer: UncheckedAnswer,
     record: &mut CallRecorder<'_>,
 ) -> Result<Status, ToolError> {
     let kept_bytes_max = record.kept_bytes_max();
     let (record, scrubber) = (&mut record.result, record.arguments.scrubber_mut());
-    let Answer { tool, result } = answer;
+    let UncheckedAnswer { tool, result } = answer;
     let result = result.map_err(|error| bounded(settings, &tool, error));
     let attached = check_attached(settings, &tool, record);
     match result {

@@ -4,14 +4,12 @@ use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::approval::{Asked, Grant, Rule};
+use helve_core::approval::{Asked, Grant};
 use helve_core::event::EventKind;
 use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
-use helve_core::ports::{Clock, Ledger};
-use helve_core::run::StepKind;
 use helve_core::{
-    Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, RuleId, Stance, Tool,
+    Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, Stance, Tool,
     ToolError, Vote, VoteSource,
 };
 use serde_json::Value;
@@ -19,12 +17,12 @@ use tokio::time::Instant;
 
 use super::ask::{self, pending, question};
 use super::hooks_before;
-use super::judge::{MayAsk, Reasons, Verdict, denial, judge};
+use super::judge::{MayAsk, Reasons, Verdict, denial};
 use super::prepare::{PreparedCall, fit};
 use super::ready::ReadyCall;
 use super::record::{BeforeWork, unavailable};
 use super::resolve::ResolvedCall;
-use super::votes::{collect_votes, refuse, still_allowed};
+use super::votes::{ask_session_rules, collect_votes, refuse, still_allowed};
 use crate::approvals::{binding, outcome_of_repeated};
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
@@ -118,12 +116,11 @@ pub(super) async fn decide(
 ) -> Result<Decision, ToolError> {
     let ResolvedCall { tool, call } = ready.0;
     let never_ask = collect_votes(&engine.judges, engine.settings.ask_from, &tool, &call, record).await?;
-    let reasons = match judge(record.ballot.votes(), MayAsk::Yes) {
+    let reasons = match record.ballot.judge(MayAsk::Yes) {
         Verdict::Deny(vote) => return Err(denial(&vote)),
         Verdict::Allow => None,
         Verdict::Ask(reasons) => Some(reasons),
     };
-    record.ballot.drop_waived();
     if let Some(id) = record.subject.origin().approval() {
         return Box::pin(use_up(engine, tool, call, id, record)).await;
     }
@@ -150,15 +147,11 @@ async fn ask(
     never_ask: Option<Vote>,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
-    if !reasons.asks_each_time()
-        && let Some(rule_id) = allowed_by_rule(&*engine.ledger, &*engine.clock, &tool, &call).await?
-    {
-        record.subject.tell_step(StepKind::RuleUsed { rule_id });
-        let by = format!("approval rule {rule_id}");
-        record.ballot.add(Vote::named(VoteSource::Person, by, Stance::Allow));
+    if !reasons.asks_each_time() {
+        ask_session_rules(&*engine.ledger, &*engine.clock, &tool, &call, record).await?;
     }
     let may_ask = never_ask.as_ref().map_or(MayAsk::Yes, MayAsk::No);
-    let reasons = match judge(record.ballot.votes(), may_ask) {
+    let reasons = match record.ballot.judge(may_ask) {
         Verdict::Ask(reasons) => reasons,
         Verdict::Allow => return Ok(Decision::Allow(PermittedCall::unasked(tool, call))),
         Verdict::Deny(vote) => return Err(refuse(vote, record.ballot)),
@@ -332,22 +325,6 @@ async fn cancelled(call: &Call) {
         Some(token) => token.cancelled().await,
         None => std::future::pending().await,
     }
-}
-
-/// The rule by which a person has allowed the like for the session.
-async fn allowed_by_rule(
-    ledger: &dyn Ledger,
-    clock: &dyn Clock,
-    tool: &Tool,
-    call: &Call,
-) -> Result<Option<RuleId>, ToolError> {
-    /// Most rules of one tool that are looked at. Beyond that a person is asked.
-    const RULES_MAX: usize = 1_000;
-    let name = Some(tool.name().to_string());
-    let rules = ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
-    let now = clock.now();
-    let allows = |rule: &&Rule| rule.allows(tool.digest(), &call.caller, &call.arguments, now);
-    Ok(rules.iter().find(allows).map(|rule| rule.id))
 }
 
 /// A person has approved the call, perhaps with other arguments, and perhaps long after everybody was

@@ -38,13 +38,13 @@ const UNKNOWN: &str = "nobody knows whether it had its effect";
 
 pub(super) enum Executed {
     /// The tool ran. What was asked, where effects or undoing may need it.
-    Answered(Answer, Option<Doing>),
+    Answered(UncheckedAnswer, Option<Doing>),
     /// It ran before, under the same idempotency key, and this is how that ended.
     Replayed(Status),
 }
 
 /// What came out of the tool, not yet checked.
-pub(super) struct Answer {
+pub(super) struct UncheckedAnswer {
     pub(super) tool: Tool,
     pub(super) result: Result<Value, ToolError>,
 }
@@ -118,7 +118,7 @@ pub(super) async fn execute(
     };
     admit::charge(&result, record);
     let result = result.map_err(|error| error.at(Stage::Execute));
-    Ok(Executed::Answered(Answer { tool, result }, doing))
+    Ok(Executed::Answered(UncheckedAnswer { tool, result }, doing))
 }
 
 /// A call that changes something or is made of others is a run, or a part of one.

@@ -8,7 +8,7 @@ use helve_core::hook::HookEvent;
 use helve_core::{Call, ErrorCode, Output, Source, Stage, Stance, Status, Tool, ToolError, Vote, VoteSource};
 use serde_json::{Value, json};
 
-use super::execute::Answer;
+use super::execute::UncheckedAnswer;
 use super::hooks_before::{listening, of_call};
 use super::origin::Origin;
 use super::prepare::fit;
@@ -101,7 +101,7 @@ impl Watched {
                 .because("with another result"),
         );
         record.arguments.note(fired.conflicts.iter().cloned());
-        let answer = Answer { tool: self.tool.clone(), result: Ok(replaced.what) };
+        let answer = UncheckedAnswer { tool: self.tool.clone(), result: Ok(replaced.what) };
         check_output::check(&engine.settings, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
             self.withheld(record.arguments.scrubber().text(why).get())

@@ -16,7 +16,7 @@ use super::origin::Origin;
 use super::prepare::{PreparedCall, fit};
 use super::record::{ArgumentsRecord, BeforeWork, Subject};
 use super::resolve::ResolvedCall;
-use crate::hooks::{Answered, Fired, Hooks, Listed, OfCall, Said};
+use crate::hooks::{Answered, Attributed, Fired, Hooks, Listed, OfCall};
 use crate::runtime::{Engine, Settings};
 
 /// Longest reason that is passed on, in bytes.
@@ -84,14 +84,14 @@ pub(super) async fn permission_request(
     let Some(fired) = fired else { return Ok(None) };
     record.messages.tell_user(fired.for_user(), record.arguments.scrubber());
     let answer = match (&fired.stopped, fired.permission) {
-        (Some(Said { by, what }), _) => {
+        (Some(Attributed { by, what }), _) => {
             let answer = PermissionAnswer::Deny { message: Some(what.clone()), interrupt: Some(true) };
-            Said { by: Arc::clone(by), what: answer }
+            Attributed { by: Arc::clone(by), what: answer }
         }
         (None, Some(said)) => said,
         (None, None) => return Ok(None),
     };
-    let Said { by, what: answer } = answer;
+    let Attributed { by, what: answer } = answer;
     let bounded = (!fired.bounded.is_empty()).then(|| fired.bounded.join("; "));
     let answer = match answer {
         PermissionAnswer::Deny { message, interrupt } => {

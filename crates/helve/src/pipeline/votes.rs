@@ -1,16 +1,22 @@
 //! Collects the votes on a call: of hooks, the session, the calling agent, policies, rules, the mode, labels, and
 //! the tool's risk. `judge.rs` says what they come to.
 //!
-//! To add a source of decisions, give it a [`VoteSource`] and ask it here.
+//! To add a source of decisions, give it a [`VoteSource`] and ask it here: in [`ask_objectors`] if it may deny a call,
+//! so that it is asked again after Helve has waited.
 
+use helve_core::approval::Rule;
 use helve_core::gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
+use helve_core::ports::{Clock, Ledger};
+use helve_core::run::StepKind;
 use helve_core::session::SessionState;
 use helve_core::{AdvisedAction, Call, LabelSet, Risk, Tool, ToolError};
+use tokio::time::Instant;
 
 use super::judge::{self, MayAsk, Verdict, judge};
 use super::labels;
 use super::origin::Origin;
 use super::record::{BeforeWork, Subject, unavailable};
+use crate::permissions::PermissionVotes;
 use crate::runtime::{Asks, Judges, LivePolicy};
 use crate::sessions::Fresh;
 
@@ -37,9 +43,11 @@ impl Ballot {
         &self.0
     }
 
-    /// Leaves out the votes that a waiver has taken back.
-    pub(super) fn drop_waived(&mut self) {
+    /// What the votes come to so far. Those that a waiver has taken back are left out from now on.
+    pub(super) fn judge(&mut self, may_ask: MayAsk<'_>) -> Verdict {
+        let verdict = judge(&self.0, may_ask);
         judge::drop_waived(&mut self.0);
+        verdict
     }
 
     fn is_denied(&self) -> bool {
@@ -57,22 +65,34 @@ pub(super) async fn collect_votes(
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<Vote>, ToolError> {
     let BeforeWork { subject, ballot, since, .. } = record;
-    let known = Fresh::Known(since.into_std());
-    let session = judges.sessions.of(&call.caller, known).await.map_err(unavailable)?;
-    let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
-    let own = session.as_ref().map(|session| &session.permissions);
-    ballot.ask(|| ended(session.as_deref()));
-    ballot.ask(|| advice(call));
-    ballot.ask(|| policy(&judges.policy, tool, call, labels, subject.origin()));
-    let said = judges.permissions.said(own, tool, &call.arguments);
-    ballot.ask(|| said.objection);
-    if !ballot.is_denied() {
-        let met = labels::vote(&judges.sessions, tool, &call.arguments, subject).await?;
-        ballot.ask(|| met);
-    }
-    ballot.ask(|| said.waiver);
+    let round = Round::First { since: *since };
+    let PermissionVotes { waiver, never_ask: by_mode, .. } =
+        ask_objectors(judges, round, tool, call, subject, ballot).await?;
+    ballot.ask(|| waiver);
     risk(ask_from, tool).for_each(|vote| ballot.ask(|| Some(vote)));
-    Ok(never_ask(said.never_ask, subject.origin()))
+    Ok(never_ask(by_mode, subject.origin()))
+}
+
+/// Adds the vote of the rule by which a person has allowed the like for the session, if there is one.
+pub(super) async fn ask_session_rules(
+    ledger: &dyn Ledger,
+    clock: &dyn Clock,
+    tool: &Tool,
+    call: &Call,
+    record: &mut BeforeWork<'_, '_>,
+) -> Result<(), ToolError> {
+    /// Most rules of one tool that are looked at. Beyond that a person is asked.
+    const RULES_MAX: usize = 1_000;
+    let name = Some(tool.name().to_string());
+    let rules = ledger.rules(name, RULES_MAX).await.map_err(unavailable)?;
+    let now = clock.now();
+    let allows = |rule: &&Rule| rule.allows(tool.digest(), &call.caller, &call.arguments, now);
+    if let Some(rule_id) = rules.iter().find(allows).map(|rule| rule.id) {
+        record.subject.tell_step(StepKind::RuleUsed { rule_id });
+        let by = format!("approval rule {rule_id}");
+        record.ballot.add(Vote::named(VoteSource::Person, by, Stance::Allow));
+    }
+    Ok(())
 }
 
 /// Adds a vote that denies the call, and returns the error for the caller.
@@ -91,18 +111,50 @@ pub(super) async fn still_allowed(
     subject: &Subject<'_>,
     ballot: &mut Ballot,
 ) -> Result<(), ToolError> {
-    let session = judges.sessions.of(&call.caller, Fresh::Ledger).await.map_err(unavailable)?;
-    let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
-    let own = session.as_ref().map(|session| &session.permissions);
-    let said = judges.permissions.said(own, tool, &call.arguments).objection;
-    let ended = ended(session.as_deref());
-    let policy = policy(&judges.policy, tool, call, labels, subject.origin());
-    let met = labels::vote(&judges.sessions, tool, &call.arguments, subject).await?;
-    let votes: Vec<_> = [ended, policy, said, met].into_iter().flatten().collect();
-    match judge(&votes, MayAsk::Yes) {
+    let mut again = Ballot::default();
+    ask_objectors(judges, Round::Again, tool, call, subject, &mut again).await?;
+    match again.judge(MayAsk::Yes) {
         Verdict::Deny(vote) => Err(refuse(vote, ballot)),
+        // What asks has been answered.
         Verdict::Allow | Verdict::Ask(_) => Ok(()),
     }
+}
+
+/// Which time the sources are asked about a call.
+#[derive(Clone, Copy)]
+enum Round {
+    /// The first time. What was known of the session when the stage began is new enough.
+    First { since: Instant },
+    /// Once more, after Helve has waited. What the agent said of its call has been heard by then.
+    Again,
+}
+
+/// Asks the sources that may deny a call, which no waiver overrules. Returns what the permissions say beyond that.
+async fn ask_objectors(
+    judges: &Judges,
+    round: Round,
+    tool: &Tool,
+    call: &Call,
+    subject: &Subject<'_>,
+    ballot: &mut Ballot,
+) -> Result<PermissionVotes, ToolError> {
+    let (fresh, advice) = match round {
+        Round::First { since } => (Fresh::Known(since.into_std()), advice(call)),
+        Round::Again => (Fresh::Ledger, None),
+    };
+    let session = judges.sessions.of(&call.caller, fresh).await.map_err(unavailable)?;
+    let labels = session.as_ref().map_or(LabelSet::NONE, |session| session.labels());
+    let own = session.as_ref().map(|session| &session.permissions);
+    ballot.ask(|| ended(session.as_deref()));
+    ballot.ask(|| advice);
+    ballot.ask(|| policy(&judges.policy, tool, call, labels, subject.origin()));
+    let mut by_permissions = judges.permissions.votes(own, tool, &call.arguments);
+    ballot.ask(|| by_permissions.objection.take());
+    if !ballot.is_denied() {
+        let met = labels::vote(&judges.sessions, tool, &call.arguments, subject).await?;
+        ballot.ask(|| met);
+    }
+    Ok(by_permissions)
 }
 
 /// The vote which says that nobody may be asked, if there is one.

@@ -163,7 +163,7 @@ impl ActiveRun {
     }
 
     /// One that goes on. `left`: how it was left, and would be left again.
-    pub(crate) fn taken_up(id: CallId, history: History, left: Left) -> Self {
+    pub(crate) fn resumed(id: CallId, history: History, left: Left) -> Self {
         let state = State { phase: Phase::Running, left, ..State::default() };
         let new = Self::new(id, CancellationToken::new(), OnStop::Leave);
         Self { history, state: Mutex::new(state), ..new }

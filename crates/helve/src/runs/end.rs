@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use helve_core::ports::Clock;
 use helve_core::record::{Entry, Facts, HandlerEnd, RawJson, Started};
-use helve_core::run::{Answer, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor, is_undo};
+use helve_core::run::{Finding, OnCrash, PartReport, PartState, Recalled, StepKind, WaitingFor, is_undo};
 use helve_core::{Call, CallId, ErrorCode, Outcome, Status, Tool, ToolError};
 
 use super::active::{ActiveRun, Done, UndoRecord, is_below, step};
@@ -134,8 +134,8 @@ async fn cut_short(
     let arguments = parse(&started.arguments);
     let (result, withheld) = match (&earlier.executed, &earlier.settled) {
         (Some((result, withheld)), _) => (result.clone(), *withheld),
-        (None, Some((Answer::Happened, result))) => (result.clone(), false),
-        (None, Some((Answer::DidNotHappen, _))) => return None,
+        (None, Some((Finding::Happened, result))) => (result.clone(), false),
+        (None, Some((Finding::DidNotHappen, _))) => return None,
         (None, None) if !tool.definition().changes_world() => return None,
         (None, None) => match pipeline::recall(engine, &tool, call_id, started).await {
             Ok(Recalled::Happened(result)) => (result, false),
@@ -205,9 +205,9 @@ async fn look_into(
         Some(found) if found.report.state == PartState::Unknown => return None,
         // What undoes it tells for itself.
         Some(_) if undo_is_declared => return found,
-        Some(_) => Answer::Happened,
+        Some(_) => Finding::Happened,
         None if is_at_work_here(started, earlier) => return None,
-        None => Answer::DidNotHappen,
+        None => Finding::DidNotHappen,
     };
     let kind = StepKind::Settled { answer, by: None };
     run.buffer(Entry::Step(step(engine.clock.now(), call_id, done.run, kind)));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helve_core::CallId;
 use helve_core::record::{Entry, Finished, RawJson, Started};
-use helve_core::run::{Answer, Step, StepKind};
+use helve_core::run::{Finding, Step, StepKind};
 use serde_json::Value;
 
 use super::active::UndoState;
@@ -94,7 +94,7 @@ pub(crate) struct Earlier {
     pub(crate) effects: HashMap<u32, (StepKind, Value)>,
     pub(crate) undone: UndoState,
     /// What a person said became of it, and its result.
-    pub(crate) settled: Option<(Answer, Value)>,
+    pub(crate) settled: Option<(Finding, Value)>,
 }
 
 impl Earlier {
@@ -122,7 +122,7 @@ impl Earlier {
             StepKind::Resumed => {
                 self.begun_at = self.begun_at.max(Some(step.at));
                 // An answer is good for one time only.
-                if matches!(self.settled, Some((Answer::DidNotHappen, _))) {
+                if matches!(self.settled, Some((Finding::DidNotHappen, _))) {
                     self.settled = None;
                 }
             }

@@ -20,7 +20,7 @@ mod takeover;
 mod undo;
 mod watch;
 
-pub use recover::{Recovered, RunError, Settlement, TakenUp};
+pub use recover::{RecoveredRun, Resumption, RunError, Settlement};
 pub use state::RunState;
 pub use story::{Counts, Standing, Story, StoryWaiting};
 

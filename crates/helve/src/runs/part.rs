@@ -4,7 +4,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::record::{Attempt, EndStatus, Finished, HandlerEnd, Payload};
-use helve_core::run::{Answer, EFFECT, EffectState, Part, PartReport, PartState, UNDO, WaitingFor, undoings};
+use helve_core::run::{
+    EFFECT, EffectState, Finding, Part, PartReport, PartState, UNDO, WaitingFor, undoings,
+};
 use helve_core::{BoxFuture, Call, CallId, Context, ErrorCode, Outcome, Output, Status, ToolError, boxed};
 use serde_json::Value;
 
@@ -309,7 +311,7 @@ fn became(registry: &Registry, finished: &Finished, earlier: &Earlier) -> PartSt
             let in_doubt = in_doubt || finished.ending.code == Some(ErrorCode::OutcomeUnknown);
             match earlier.settled {
                 None if in_doubt => PartState::Unknown,
-                Some((Answer::Happened, _)) if in_doubt => PartState::Done,
+                Some((Finding::Happened, _)) if in_doubt => PartState::Done,
                 Some(_) | None => without_effect(finished.ending.code),
             }
         }
@@ -324,7 +326,7 @@ pub(super) fn without_effect(code: Option<ErrorCode>) -> PartState {
 /// What a person found out that a call has answered which ended in doubt.
 fn settled_result(finished: &Finished, earlier: &Earlier) -> Option<Value> {
     match &earlier.settled {
-        Some((Answer::Happened, result)) if left_in_doubt(finished) => Some(result.clone()),
+        Some((Finding::Happened, result)) if left_in_doubt(finished) => Some(result.clone()),
         Some(_) | None => None,
     }
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use futures_util::StreamExt;
 use helve_core::ports::{Holder, JournalError, KeyClaim, Ledger, OpenRun};
 use helve_core::record::{Entry, Started};
-use helve_core::run::{Answer, OnCrash, PartState, StepKind, WaitingFor};
+use helve_core::run::{Finding, OnCrash, PartState, StepKind, WaitingFor};
 use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, ToolError};
 use jiff::Timestamp;
 use serde_json::Value;
@@ -80,7 +80,7 @@ pub struct Settlement {
     /// whichever call it waits for.
     pub call_id: Option<CallId>,
     /// Whether it happened.
-    pub answer: Answer,
+    pub answer: Finding,
     /// What it returned, where it happened and that is known.
     pub result: Option<Value>,
     /// Who says so, as the record names them.
@@ -89,16 +89,16 @@ pub struct Settlement {
 
 /// A run that was left by a process that has gone.
 #[derive(Debug)]
-pub struct Recovered {
+pub struct RecoveredRun {
     /// The run that was taken over.
     pub run: CallId,
     /// What became of it.
-    pub taken_up: TakenUp,
+    pub resumption: Resumption,
 }
 
 /// What became of a run that was left.
 #[derive(Debug)]
-pub enum TakenUp {
+pub enum Resumption {
     /// It has ended.
     Ended(Outcome),
     /// It waits for a person.
@@ -107,7 +107,7 @@ pub enum TakenUp {
     Failed(RunError),
 }
 
-impl TakenUp {
+impl Resumption {
     fn into_outcome(self) -> Result<Outcome, RunError> {
         match self {
             Self::Ended(outcome) | Self::Waits(outcome) => Ok(outcome),
@@ -123,7 +123,7 @@ impl Runtime {
     ///
     /// Nothing that had finished runs again. A run of which a call may be at work still, on the other side, is left
     /// and says so ([`RunError::AtWork`]); [`recover_left`](Self::recover_left) takes it up when that is over.
-    pub async fn recover(&self) -> Result<Vec<Recovered>, JournalError> {
+    pub async fn recover(&self) -> Result<Vec<RecoveredRun>, JournalError> {
         let engine = self.engine();
         // A ledger that takes nothing, say because entries of it are gone, tells no truth about what is open.
         engine.ledger.check()?;
@@ -148,7 +148,7 @@ impl Runtime {
     /// Takes up the runs that this process had to leave in their middle because its journal failed,
     /// once that works again. For a process that stays, every now and then: where there are none it
     /// costs nothing. One that cannot be taken up is tried again later, less and less often.
-    pub async fn recover_left(&self) -> Result<Vec<Recovered>, JournalError> {
+    pub async fn recover_left(&self) -> Result<Vec<RecoveredRun>, JournalError> {
         let engine = self.engine();
         let Some(looking) = engine.runs.begin_looking() else { return Ok(Vec::new()) };
         let left = engine.runs.due();
@@ -177,11 +177,11 @@ impl Runtime {
             // What it waits for may have been decided before anybody could see that it waits.
             if some_wait { self.approvals().resume_decided().await } else { Ok(Vec::new()) }
         };
-        let taken_up = resume_all(engine, cut_short, Some(looking));
-        let (mut recovered, decided) = futures_util::future::join(taken_up, decided).await;
+        let resuming = resume_all(engine, cut_short, Some(looking));
+        let (mut recovered, decided) = futures_util::future::join(resuming, decided).await;
         recovered.extend(decided?);
         // They are looked at again when their time is over.
-        recovered.retain(|one| !matches!(one.taken_up, TakenUp::Failed(RunError::AtWork { .. })));
+        recovered.retain(|one| !matches!(one.resumption, Resumption::Failed(RunError::AtWork { .. })));
         Ok(recovered)
     }
 
@@ -189,7 +189,7 @@ impl Runtime {
     /// is a call whose outcome is unknown.
     pub async fn resume_run(&self, run: CallId, settlement: Option<Settlement>) -> Result<Outcome, RunError> {
         // A caller asked for it, so what the tool says of crashes does not count.
-        let asked = Asked { settlement };
+        let asked = ResumeRequest { settlement };
         resume_open(self.engine(), run, Some(asked), false).await?.into_outcome()
     }
 
@@ -206,7 +206,7 @@ impl Runtime {
             return Ok(None);
         }
         match resume_open(engine, run, None, true).await {
-            Ok(taken_up) => taken_up.into_outcome().map(Some),
+            Ok(resumption) => resumption.into_outcome().map(Some),
             Err(RunError::Busy(_)) => Ok(None),
             Err(error) => Err(error),
         }
@@ -219,7 +219,7 @@ impl Runtime {
         &self,
         run: CallId,
         call_id: CallId,
-        answer: Answer,
+        answer: Finding,
         result: Option<Value>,
         by: Option<String>,
     ) -> Result<(), RunError> {
@@ -258,7 +258,7 @@ impl Runtime {
 
 /// Takes up a run whose question was decided.
 pub(crate) async fn resume(engine: &Arc<Engine>, run: CallId) -> Result<Outcome, RunError> {
-    resume_open(engine, run, Some(Asked { settlement: None }), false).await?.into_outcome()
+    resume_open(engine, run, Some(ResumeRequest { settlement: None }), false).await?.into_outcome()
 }
 
 /// A finished run that is to be undone.
@@ -346,8 +346,8 @@ async fn resume_all(
     engine: &Arc<Engine>,
     runs: Vec<(CallId, bool)>,
     looking: Option<Arc<OwnedMutexGuard<()>>>,
-) -> Vec<Recovered> {
-    let taken_up = runs.into_iter().map(|(run, cancel)| {
+) -> Vec<RecoveredRun> {
+    let resuming = runs.into_iter().map(|(run, cancel)| {
         let looking = looking.clone();
         async move {
             let claimed = ClaimedRun::take(engine, run, false).await;
@@ -355,14 +355,14 @@ async fn resume_all(
             go_on_with_left(engine, run, claimed, cancel).await
         }
     });
-    let taken_up: Vec<_> = taken_up.collect();
+    let resuming: Vec<_> = resuming.collect();
     drop(looking);
-    let taken_up = futures_util::stream::iter(taken_up).buffer_unordered(CONCURRENT_MAX);
-    taken_up.filter_map(std::future::ready).collect().await
+    let resuming = futures_util::stream::iter(resuming).buffer_unordered(CONCURRENT_MAX);
+    resuming.filter_map(std::future::ready).collect().await
 }
 
 /// Takes up one run that was left. None where there is nothing to say of it: another process was faster.
-pub(super) async fn resume_left(engine: &Arc<Engine>, run: CallId, cancel: bool) -> Option<Recovered> {
+pub(super) async fn resume_left(engine: &Arc<Engine>, run: CallId, cancel: bool) -> Option<RecoveredRun> {
     let claimed = ClaimedRun::take(engine, run, false).await;
     go_on_with_left(engine, run, claimed, cancel).await
 }
@@ -372,37 +372,37 @@ async fn go_on_with_left(
     run: CallId,
     claimed: Result<ClaimedRun, RunError>,
     cancel: bool,
-) -> Option<Recovered> {
-    let taken_up = match claimed {
-        Ok(claimed) => go_on_with(engine, claimed, None, cancel).await.unwrap_or_else(TakenUp::Failed),
-        Err(error) => TakenUp::Failed(error),
+) -> Option<RecoveredRun> {
+    let resumption = match claimed {
+        Ok(claimed) => go_on_with(engine, claimed, None, cancel).await.unwrap_or_else(Resumption::Failed),
+        Err(error) => Resumption::Failed(error),
     };
-    match taken_up {
+    match resumption {
         // Another process was faster. Should they leave it again, that is theirs to say.
-        TakenUp::Failed(RunError::Busy(_) | RunError::Stopping(_)) => return None,
+        Resumption::Failed(RunError::Busy(_) | RunError::Stopping(_)) => return None,
         // Its end had got there after all.
-        TakenUp::Failed(RunError::Ended(_)) => {
+        Resumption::Failed(RunError::Ended(_)) => {
             engine.runs.forget(run);
             return None;
         }
         // Nothing of it is in the ledger, so nothing of it was begun.
-        TakenUp::Failed(RunError::NotFound(absent)) if absent == run => engine.runs.forget(run),
-        TakenUp::Ended(_) | TakenUp::Waits(_) | TakenUp::Failed(_) => {}
+        Resumption::Failed(RunError::NotFound(absent)) if absent == run => engine.runs.forget(run),
+        Resumption::Ended(_) | Resumption::Waits(_) | Resumption::Failed(_) => {}
     }
-    Some(Recovered { run, taken_up })
+    Some(RecoveredRun { run, resumption })
 }
 
 /// A request to resume a run.
-struct Asked {
+struct ResumeRequest {
     settlement: Option<Settlement>,
 }
 
 async fn resume_open(
     engine: &Arc<Engine>,
     run: CallId,
-    asked: Option<Asked>,
+    asked: Option<ResumeRequest>,
     cancel: bool,
-) -> Result<TakenUp, RunError> {
+) -> Result<Resumption, RunError> {
     let claimed = ClaimedRun::take(engine, run, asked.is_some()).await?;
     go_on_with(engine, claimed, asked.and_then(|asked| asked.settlement), cancel).await
 }
@@ -413,7 +413,7 @@ async fn go_on_with(
     claimed: ClaimedRun,
     settlement: Option<Settlement>,
     cancel: bool,
-) -> Result<TakenUp, RunError> {
+) -> Result<Resumption, RunError> {
     let (run, by_hand) = (claimed.run(), claimed.is_asked());
     let mut entries = engine.ledger.history(run).await?;
     if let Some(settlement) = settlement
@@ -440,14 +440,14 @@ async fn go_on_with(
         claimed.postpone(wait);
         return Err(RunError::AtWork { run, seconds: wait.as_secs() + 1 });
     }
-    let active = taken_up(engine, claimed, history);
+    let active = activate(engine, claimed, history);
     let outcome = match undoing {
         Some(undoing) => {
             pipeline::undo(engine, call_of(&started), Origin::Resumed(Arc::clone(&active)), undoing).await
         }
         None => go_on(engine, &started, Arc::clone(&active), ending, by_hand).await,
     };
-    Ok(if active.is_interrupted() { TakenUp::Waits(outcome) } else { TakenUp::Ended(outcome) })
+    Ok(if active.is_interrupted() { Resumption::Waits(outcome) } else { Resumption::Ended(outcome) })
 }
 
 /// Whether a run had begun to be ended before it was cut short. Then it is not gone on with,
@@ -557,9 +557,9 @@ fn settled(at: Timestamp, run: CallId, call_id: CallId, settlement: Settlement) 
 
 /// The run as it is taken up: what its parts did is known. From here on its record knows what to do where
 /// nobody waits for it any more.
-fn taken_up(engine: &Arc<Engine>, claimed: ClaimedRun, history: History) -> Arc<ActiveRun> {
+fn activate(engine: &Arc<Engine>, claimed: ClaimedRun, history: History) -> Arc<ActiveRun> {
     let (run, left) = claimed.begins();
-    let active = ActiveRun::taken_up(run, history, left);
+    let active = ActiveRun::resumed(run, history, left);
     let ended = active.history.ended().filter(|(call_id, _)| *call_id != run);
     ended
         .filter_map(|(call_id, earlier)| done_before(&engine.registry, run, call_id, earlier))

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use helve_core::ports::OpenRun;
 use helve_core::record::{EndStatus, Entry, Facts, Finished, Started};
-use helve_core::run::{Answer, PartReport, PartState, StepKind, WaitingFor, is_effect, undoings};
+use helve_core::run::{Finding, PartReport, PartState, StepKind, WaitingFor, is_effect, undoings};
 use helve_core::{ApprovalId, CallId, ErrorCode, ToolError};
 use serde::Serialize;
 
@@ -28,7 +28,7 @@ pub struct Story {
     pub waiting: Option<StoryWaiting>,
     /// Everything that is recorded of it.
     pub entries: Vec<Entry>,
-    calls: HashMap<CallId, Known>,
+    calls: HashMap<CallId, CallStory>,
     /// Whether what its parts did is being taken back.
     is_rolled_back: bool,
     /// Paths of calls that have parts, the empty one for the run itself.
@@ -66,7 +66,7 @@ pub struct Standing {
 
 /// What is known of one call of a run.
 #[derive(Default)]
-struct Known {
+struct CallStory {
     facts: Option<Facts>,
     ended: Option<(EndStatus, Option<ErrorCode>)>,
     /// Whether nobody knows if it had its effect.
@@ -74,7 +74,7 @@ struct Known {
     /// Whether its tool did what it does, whatever became of the call.
     did_it: bool,
     /// What was found out about it.
-    settled: Option<Answer>,
+    settled: Option<Finding>,
     undo: Undo,
     /// Effects that were applied and not taken back.
     applied: HashSet<u32>,
@@ -95,13 +95,13 @@ enum Undo {
 impl Story {
     /// `None` where nothing tells of this run. `open` is what is known of it while it has not ended.
     pub fn new(run: CallId, entries: Vec<Entry>, open: Option<&OpenRun>) -> Option<Self> {
-        let mut calls = HashMap::<CallId, Known>::new();
+        let mut calls = HashMap::<CallId, CallStory>::new();
         let (mut order, mut waiting, mut finished, mut undone_later) = (Vec::new(), None, None, false);
         let mut is_rolled_back = false;
         for entry in &entries {
             let known = calls.entry(entry.call_id()).or_insert_with(|| {
                 order.push(entry.call_id());
-                Known::default()
+                CallStory::default()
             });
             match entry {
                 Entry::Started(started) => known.note_start(started),
@@ -197,9 +197,9 @@ impl Story {
 
     /// What was done and not undone: calls that may have changed the world, or whose effects should be gone.
     pub fn stands(&self) -> Vec<CallId> {
-        let stands = |(call_id, known): (&CallId, &Known)| {
+        let stands = |(call_id, known): (&CallId, &CallStory)| {
             let facts = known.facts.as_ref()?;
-            let did_it = known.did_it || known.in_doubt && known.settled == Some(Answer::Happened);
+            let did_it = known.did_it || known.in_doubt && known.settled == Some(Finding::Happened);
             let own = facts.changes_world && did_it && known.undo != Undo::Undone;
             let is_counted = !self.is_composed(facts) && !self.undoes(facts);
             (is_counted && (own || known.effects_stand())).then_some(*call_id)
@@ -209,7 +209,7 @@ impl Story {
 
     /// Calls of which nobody knows whether they had their effect.
     pub fn in_doubt(&self) -> Vec<CallId> {
-        let in_doubt = |(call_id, known): (&CallId, &Known)| {
+        let in_doubt = |(call_id, known): (&CallId, &CallStory)| {
             let facts =
                 known.facts.as_ref().filter(|facts| !self.is_composed(facts) && !self.undoes(facts))?;
             (known.state(self.is_composed(facts)) == PartState::Unknown).then_some(*call_id)
@@ -243,7 +243,7 @@ impl Story {
     }
 
     fn find_composed(&self) -> HashSet<Box<str>> {
-        let path = |known: &'_ Known| Some(Arc::clone(&known.facts.as_ref()?.part.as_ref()?.path));
+        let path = |known: &'_ CallStory| Some(Arc::clone(&known.facts.as_ref()?.part.as_ref()?.path));
         // What an effect of a call has called is no part of it.
         let parts = self.calls.values().filter_map(path);
         let parts = parts.filter(|path| !self.is_undo(path) && !is_effect(path));
@@ -299,7 +299,7 @@ pub struct Counts {
     pub total: usize,
 }
 
-impl Known {
+impl CallStory {
     fn note_start(&mut self, started: &Started) {
         self.facts.get_or_insert_with(|| started.facts.clone());
         // A part that is tried again has not ended.
@@ -319,7 +319,7 @@ impl Known {
             StepKind::RollbackFailed { index } => drop(self.not_taken_back.insert(*index)),
             StepKind::Settled { answer, by: _ } => self.settled = Some(*answer),
             // That it did not happen is good for one time: it is done again.
-            StepKind::Resumed => self.settled = self.settled.filter(|answer| *answer == Answer::Happened),
+            StepKind::Resumed => self.settled = self.settled.filter(|answer| *answer == Finding::Happened),
             StepKind::Attempted { .. }
             | StepKind::Executed { .. }
             | StepKind::EffectSkipped { .. }
@@ -355,7 +355,7 @@ impl Known {
                 let in_doubt = self.in_doubt && !composed || code == Some(ErrorCode::OutcomeUnknown);
                 match (self.settled, code) {
                     (None, _) if in_doubt => PartState::Unknown,
-                    (Some(Answer::Happened), _) if in_doubt => PartState::Done,
+                    (Some(Finding::Happened), _) if in_doubt => PartState::Done,
                     (_, Some(ErrorCode::Cancelled)) => PartState::Cancelled,
                     (_, Some(_) | None) => PartState::Failed,
                 }
@@ -457,7 +457,7 @@ mod tests {
     #[test]
     fn a_call_in_doubt_is_what_was_found_out() {
         let pay = SampleCall::new("pay");
-        let states = [None, Some(Answer::Happened), Some(Answer::DidNotHappen)].map(|answer| {
+        let states = [None, Some(Finding::Happened), Some(Finding::DidNotHappen)].map(|answer| {
             let settled = answer.map(|answer| step(&pay, StepKind::Settled { answer, by: None }));
             let story = story(&pay, [pay.failed(ErrorCode::Timeout)].into_iter().chain(settled));
             (story.in_doubt().len(), story.stands().len())

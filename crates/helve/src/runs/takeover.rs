@@ -15,7 +15,7 @@ use helve_core::record::Entry;
 use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
-use super::recover::{Recovered, RunError, TakenUp, resume_left};
+use super::recover::{RecoveredRun, Resumption, RunError, resume_left};
 use crate::registry::Registry;
 use crate::runtime::{Engine, Runtime};
 
@@ -149,7 +149,7 @@ impl Runtime {
     /// [`recover_left`](Self::recover_left). `told` hears what became of each, and once that one cannot be taken up.
     pub async fn take_over(
         &self,
-        told: impl Fn(&Recovered) + Clone + Send + 'static,
+        told: impl Fn(&RecoveredRun) + Clone + Send + 'static,
     ) -> Result<(), JournalError> {
         let engine = self.engine();
         if engine.stop.has_begun() {
@@ -190,30 +190,30 @@ async fn find_left(ledger: &dyn Ledger) -> Result<Vec<(CallId, bool)>, JournalEr
 }
 
 /// Takes one over. It has a place for a moment, and goes on without it where that is not enough.
-async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn(&Recovered)) {
+async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn(&RecoveredRun)) {
     let place = Arc::clone(&engine.runs.takeover.places).acquire_owned().await;
     if !has_tool(&*engine.ledger, &engine.registry, run).await {
         tracing::debug!(%run, "a run was cut short whose tool is not here");
         return engine.runs.takeover.mark_absent(run);
     }
-    let taken_up = resume_left(&engine, run, cancel);
-    tokio::pin!(taken_up);
-    let recovered = match tokio::time::timeout(PLACE_MAX, &mut taken_up).await {
+    let resuming = resume_left(&engine, run, cancel);
+    tokio::pin!(resuming);
+    let recovered = match tokio::time::timeout(PLACE_MAX, &mut resuming).await {
         Ok(recovered) => recovered,
         Err(_) => {
             drop(place);
-            taken_up.await
+            resuming.await
         }
     };
-    match recovered.as_ref().map(|recovered| &recovered.taken_up) {
-        Some(TakenUp::Failed(RunError::AtWork { .. })) => return engine.runs.takeover.postpone(run),
-        Some(TakenUp::Failed(error)) => {
+    match recovered.as_ref().map(|recovered| &recovered.resumption) {
+        Some(Resumption::Failed(RunError::AtWork { .. })) => return engine.runs.takeover.postpone(run),
+        Some(Resumption::Failed(error)) => {
             // Once is enough: it is tried again and again.
             if !engine.runs.takeover.mark_failed(run) {
                 return tracing::debug!(%run, %error, "a run that was left still cannot be taken up");
             }
         }
-        Some(TakenUp::Ended(_) | TakenUp::Waits(_)) | None => engine.runs.takeover.mark_done(run),
+        Some(Resumption::Ended(_) | Resumption::Waits(_)) | None => engine.runs.takeover.mark_done(run),
     }
     if let Some(recovered) = recovered {
         told(&recovered);

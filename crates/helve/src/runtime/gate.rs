@@ -32,7 +32,7 @@ impl LivePolicy {
 
     /// What it says to a request that is made now. Nothing, where there is none.
     pub(crate) fn rule<'r>(&self, request: impl FnOnce(Timestamp) -> PolicyRequest<'r>) -> Option<Vote> {
-        let policy = self.policy.heard()?;
+        let policy = self.policy.load_if_used()?;
         policy.as_ref().as_ref().map(|policy| policy.rule(&request(self.clock.now())).from_policy())
     }
 }

@@ -10,8 +10,8 @@ use helve::effect::{Change, Effect, StateOperation};
 use helve::memory::{MemoryPlace, MemoryScope};
 use helve::ports::{Holder, JournalError, Ledger, Memory, Runs};
 use helve::record::Entry;
-use helve::run::{Answer, StepKind, Undo};
-use helve::runs::{Settlement, TakenUp};
+use helve::run::{Finding, StepKind, Undo};
+use helve::runs::{Resumption, Settlement};
 use helve::template::Template;
 use helve::{Call, CallId, Caller, Context, Layer, Runtime, Tool, ToolError, VolatileLedger};
 use helve_testkit::FaultyLedger;
@@ -300,7 +300,7 @@ fn troubled(ledger: &Arc<VolatileLedger>, trouble: Trouble) -> FaultyLedger {
 /// Takes up what was left, telling the truth where nobody else can.
 async fn recover(runtime: &Runtime, ledger: &VolatileLedger, world: &World) {
     for one in runtime.recover().await.unwrap() {
-        assert!(!matches!(one.taken_up, TakenUp::Failed(_)), "{one:?}");
+        assert!(!matches!(one.resumption, Resumption::Failed(_)), "{one:?}");
     }
     for _ in 0..64 {
         let open = ledger.open_runs(None, 10).await.unwrap();
@@ -321,7 +321,7 @@ async fn truth(ledger: &VolatileLedger, run: CallId, world: &World) -> Settlemen
     let mut facts = history.iter().filter_map(Entry::facts).filter(|facts| Some(facts.call_id) == asked);
     let part = facts.next().and_then(|facts| facts.part.clone()).expect("it waits for a part");
     let happened = world.has(&format!("{}/{}", part.run, part.path));
-    let answer = if happened { Answer::Happened } else { Answer::DidNotHappen };
+    let answer = if happened { Finding::Happened } else { Finding::DidNotHappen };
     Settlement { call_id: asked, answer, result: happened.then(|| json!({})), by: None }
 }
 

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use helve_host::wire;
 use helve_host::wire::office::OfficeSecrets;
-use helve_office::connect::discover_mail::{self, Candidate, Found, Service};
+use helve_office::connect::discover_mail::{self, Candidate, Evidence, Service};
 use helve_office::connect::dns::Resolver;
 use helve_office::connect::presets::Preset;
 use helve_office::connect::{AccountSettings, Auth, MailSettings, Secrets, ServerSettings, Tls, mail_login};
@@ -176,8 +176,12 @@ impl Servers {
 
 /// A password goes to a server that only DNS or a guess names once a person has seen its name.
 fn agree(candidates: &[Option<&Candidate>], yes: bool, app: &mut App<'_>) -> Result<(), Failure> {
-    let unsure: Vec<&Candidate> =
-        candidates.iter().flatten().copied().filter(|one| !matches!(one.found, Found::Preset(_))).collect();
+    let unsure: Vec<&Candidate> = candidates
+        .iter()
+        .flatten()
+        .copied()
+        .filter(|one| !matches!(one.found, Evidence::Preset(_)))
+        .collect();
     if unsure.is_empty() {
         return Ok(());
     }
@@ -223,7 +227,7 @@ impl Connecting<'_> {
             let Some(server) = server else { continue };
             let server = server.server(self.ca_file.clone());
             let shown = server.to_string();
-            let candidate = Candidate { service, server, found: Found::Guessed };
+            let candidate = Candidate { service, server, found: Evidence::Guessed };
             let checked = discover_mail::check(&candidate, login).await.map_err(|fault| {
                 Failure::failed(format!("the login did not work at {shown}, and nothing was kept"))
                     .because(&fault)

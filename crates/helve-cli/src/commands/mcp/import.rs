@@ -6,7 +6,7 @@ use helve_host::config::origin::short;
 use helve_host::config::{Loaded, load};
 use helve_host::wire::mcp;
 use helve_host::wire::trust::{self, Store};
-use helve_mcp::import::{self, Found, Imported, Kind, Scope};
+use helve_mcp::import::{self, Imported, Kind, Scope, ServerFile};
 use serde_json::{Value, json};
 
 use super::ask::{Confirmation, ask};
@@ -120,7 +120,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     Ok(exit)
 }
 
-fn heading(found: &Found, app: &mut App<'_>) -> anyhow::Result<()> {
+fn heading(found: &ServerFile, app: &mut App<'_>) -> anyhow::Result<()> {
     if app.ui.is_json() {
         return Ok(());
     }
@@ -190,7 +190,7 @@ fn write(server: &Imported, user: bool, loaded: &Loaded, app: &mut App<'_>) -> a
     Ok(())
 }
 
-fn document(server: &Imported, found: &Found, became: Became) -> Value {
+fn document(server: &Imported, found: &ServerFile, became: Became) -> Value {
     let became = match became {
         Became::Imported => "imported",
         Became::Present => "present",

@@ -100,7 +100,7 @@ async fn take(
     done: &mut Done,
     app: &App<'_>,
 ) -> anyhow::Result<()> {
-    let mut found = Found::default();
+    let mut found = FileList::default();
     found.look(path, 0);
     for file in &found.objects {
         take_objects(office, file, done).await?;
@@ -175,12 +175,12 @@ async fn take_objects(office: &Office, file: &Path, done: &mut Done) -> anyhow::
 
 /// Files of events and contacts at a place.
 #[derive(Default)]
-struct Found {
+struct FileList {
     objects: Vec<PathBuf>,
     count: usize,
 }
 
-impl Found {
+impl FileList {
     fn look(&mut self, path: &Path, depth: usize) {
         self.count += 1;
         // The path itself is the person's own word, and may be a link.

@@ -10,7 +10,7 @@ use crate::commands::tools::find;
 use crate::failure::Failure;
 
 /// A question to the policies, with all that it is about.
-pub(super) struct Asked {
+pub(super) struct PolicyQuestion {
     pub(super) caller: Caller,
     pub(super) action: Action,
     pub(super) about: About,
@@ -50,7 +50,7 @@ impl About {
     }
 }
 
-impl Asked {
+impl PolicyQuestion {
     pub(super) fn request(&self) -> PolicyRequest<'_> {
         PolicyRequest {
             caller: &self.caller,

@@ -5,7 +5,7 @@ use helve_host::wire;
 use helve_host::wire::mcp::Which;
 use helve_policy::{Applied, Explanation};
 
-use super::asked::{self, About, Asked};
+use super::asked::{self, About, PolicyQuestion};
 use crate::app::App;
 use crate::commands::servers;
 use crate::exit::Exit;
@@ -85,12 +85,12 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     })
 }
 
-fn read(args: &Args, registry: &helve::Registry) -> Result<Asked, Failure> {
+fn read(args: &Args, registry: &helve::Registry) -> Result<PolicyQuestion, Failure> {
     let action = asked::action(&args.action)?;
     let mut caller =
         asked::caller(&args.principal)?.roles(&args.roles).channel(asked::channel(&args.channel)?);
     caller.session.clone_from(&args.session);
-    Ok(Asked {
+    Ok(PolicyQuestion {
         caller,
         action,
         about: About::find(action, args.what.as_deref(), registry)?,

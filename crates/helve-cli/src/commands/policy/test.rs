@@ -10,7 +10,7 @@ use helve_host::wire::mcp::Which;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::asked::{self, About, Asked};
+use super::asked::{self, About, PolicyQuestion};
 use crate::app::App;
 use crate::commands::servers;
 use crate::exit::Exit;
@@ -171,7 +171,7 @@ fn read(path: &Path) -> Result<Vec<Case>, Failure> {
         .map_err(|error| unreadable(error).hint("`helve policy test --help` shows a case"))
 }
 
-fn asked(case: &Case, registry: &Registry) -> Result<Asked, Failure> {
+fn asked(case: &Case, registry: &Registry) -> Result<PolicyQuestion, Failure> {
     let action = asked::action(case.action.as_deref().unwrap_or("call"))?;
     let of = &case.caller;
     let mut caller = of.principal.as_ref().map_or_else(Caller::anonymous, Caller::principal).roles(&of.roles);
@@ -179,7 +179,7 @@ fn asked(case: &Case, registry: &Registry) -> Result<Asked, Failure> {
     caller.channel = of.channel.unwrap_or_default();
     caller.agent.clone_from(&of.agent);
     caller.session.clone_from(&of.session);
-    let asked = Asked {
+    let asked = PolicyQuestion {
         caller,
         action,
         about: About::find(action, case.tool.as_deref().or(case.resource.as_deref()), registry)?,

@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use helve::run::Answer;
+use helve::run::Finding;
 use helve::runs::Story;
-use helve::runs::{Recovered, Settlement, TakenUp};
+use helve::runs::{RecoveredRun, Resumption, Settlement};
 use helve::{Outcome, Runtime, Status};
 use helve_host::HostError;
 use helve_host::config::Loaded;
@@ -60,8 +60,8 @@ impl Args {
     fn settlement(&self) -> Result<Option<Settlement>, Failure> {
         let result = self.result.as_deref().map(parse_result).transpose()?;
         let answer = match (self.happened, self.did_not_happen) {
-            (true, _) => Answer::Happened,
-            (false, true) => Answer::DidNotHappen,
+            (true, _) => Finding::Happened,
+            (false, true) => Finding::DidNotHappen,
             (false, false) => return Ok(None),
         };
         let by = Some(local_user("say what became of a step")?);
@@ -162,7 +162,7 @@ fn all(loaded: &Loaded, store: &Arc<Store>, ui: &mut Ui) -> anyhow::Result<Exit>
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(recovered?)
     })?;
-    let failed = recovered.iter().any(|one| matches!(one.taken_up, TakenUp::Failed(_)));
+    let failed = recovered.iter().any(|one| matches!(one.resumption, Resumption::Failed(_)));
     if ui.is_json() {
         ui.json(&recovered.iter().map(document).collect::<Vec<_>>())?;
     } else if recovered.is_empty() {
@@ -173,30 +173,30 @@ fn all(loaded: &Loaded, store: &Arc<Store>, ui: &mut Ui) -> anyhow::Result<Exit>
     Ok(if failed { Exit::Failed } else { Exit::Done })
 }
 
-fn document(one: &Recovered) -> Value {
-    match &one.taken_up {
-        TakenUp::Ended(outcome) => json!({ "run": one.run, "became": "ended", "outcome": outcome }),
-        TakenUp::Waits(outcome) => json!({ "run": one.run, "became": "waits", "outcome": outcome }),
-        TakenUp::Failed(error) => {
+fn document(one: &RecoveredRun) -> Value {
+    match &one.resumption {
+        Resumption::Ended(outcome) => json!({ "run": one.run, "became": "ended", "outcome": outcome }),
+        Resumption::Waits(outcome) => json!({ "run": one.run, "became": "waits", "outcome": outcome }),
+        Resumption::Failed(error) => {
             json!({ "run": one.run, "became": "left", "error": super::failure(error) })
         }
     }
 }
 
-fn table(recovered: &[Recovered]) -> Table {
+fn table(recovered: &[RecoveredRun]) -> Table {
     let mut table = Table::new(["run", "tool", "became", "next"]);
     for one in recovered {
-        let (tool, became, why, tone) = match &one.taken_up {
-            TakenUp::Ended(outcome) if outcome.is_success() => {
+        let (tool, became, why, tone) = match &one.resumption {
+            Resumption::Ended(outcome) if outcome.is_success() => {
                 (&*outcome.tool, "done", String::new(), Tone::Good)
             }
-            TakenUp::Ended(outcome) => (&*outcome.tool, "failed", said(outcome), Tone::Bad),
-            TakenUp::Waits(outcome) => (&*outcome.tool, "waits", said(outcome), Tone::Warn),
-            TakenUp::Failed(error) => ("", "left", format!(": {error}"), Tone::Bad),
+            Resumption::Ended(outcome) => (&*outcome.tool, "failed", said(outcome), Tone::Bad),
+            Resumption::Waits(outcome) => (&*outcome.tool, "waits", said(outcome), Tone::Warn),
+            Resumption::Failed(error) => ("", "left", format!(": {error}"), Tone::Bad),
         };
-        let next = match &one.taken_up {
-            TakenUp::Ended(outcome) if outcome.is_success() => String::new(),
-            TakenUp::Ended(_) | TakenUp::Waits(_) | TakenUp::Failed(_) => {
+        let next = match &one.resumption {
+            Resumption::Ended(outcome) if outcome.is_success() => String::new(),
+            Resumption::Ended(_) | Resumption::Waits(_) | Resumption::Failed(_) => {
                 format!("helve runs show {}", one.run)
             }
         };

@@ -1,6 +1,6 @@
 //! `helve runs undo`: takes back what a finished run did.
 
-use helve::run::{Answer, PartReport, PartState};
+use helve::run::{Finding, PartReport, PartState};
 use helve::{CallId, Outcome, Status};
 use helve_host::wire;
 use helve_store::Store;
@@ -42,10 +42,10 @@ pub(crate) struct Args {
 
 impl Args {
     /// What the person found out.
-    fn answers(&self, store: &Store) -> Result<Vec<(CallId, Answer, Option<Value>)>, Failure> {
+    fn answers(&self, store: &Store) -> Result<Vec<(CallId, Finding, Option<Value>)>, Failure> {
         let result = self.result.as_deref().map(super::resume::parse_result).transpose()?;
-        let happened = self.happened.as_ref().map(|id| (id, Answer::Happened, result));
-        let did_not = self.did_not_happen.as_ref().map(|id| (id, Answer::DidNotHappen, None));
+        let happened = self.happened.as_ref().map(|id| (id, Finding::Happened, result));
+        let did_not = self.did_not_happen.as_ref().map(|id| (id, Finding::DidNotHappen, None));
         let answers = happened.into_iter().chain(did_not);
         answers
             .map(|(id, answer, result)| Ok((super::find(store, id)?.facts.call_id, answer, result)))

@@ -2,7 +2,7 @@
 
 use helve::ApprovalState;
 use helve::record::RawJson;
-use helve::run::{Answer, EffectState, PartState, StepKind, WaitingFor};
+use helve::run::{EffectState, Finding, PartState, StepKind, WaitingFor};
 use serde_json::Value;
 
 use crate::ui::table::Tone;
@@ -64,8 +64,8 @@ pub(crate) fn step(kind: &StepKind, effect: impl Fn(u32) -> String) -> (&'static
             let by =
                 by.as_ref().map(|by| format!(", says {}", escape::one_line(by, 100))).unwrap_or_default();
             let answer = match answer {
-                Answer::Happened => "it did happen",
-                Answer::DidNotHappen => "it did not happen",
+                Finding::Happened => "it did happen",
+                Finding::DidNotHappen => "it did not happen",
             };
             ("·", format!("found out: {answer}{by}"), Tone::Strong)
         }

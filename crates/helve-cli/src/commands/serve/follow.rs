@@ -187,7 +187,7 @@ impl<'a> Follower<'a> {
                 now
             };
             let following = match load(&self.inputs_now()) {
-                Ok(loaded) => self.take_up(loaded).await,
+                Ok(loaded) => self.apply_config(loaded).await,
                 Err(failure) => {
                     // Policies are followed: what a user forbids does not wait until another file is mended.
                     let last = self.last.as_deref().unwrap_or(self.first);
@@ -232,7 +232,7 @@ impl<'a> Follower<'a> {
     }
 
     /// Takes up a configuration, and says what could not be.
-    async fn take_up(&mut self, mut loaded: Loaded) -> Following {
+    async fn apply_config(&mut self, mut loaded: Loaded) -> Following {
         // What is followed is kept from the tools that run before it counts.
         loaded.unwritable = self.first.unwritable.clone();
         loaded.office = Arc::clone(&self.first.office);

@@ -10,7 +10,7 @@ use helve::event::EventKind;
 use tokio::time::Instant;
 
 use super::super::ServerEventKind;
-use super::super::discover::{Found, LIST_MAX, discover, register};
+use super::super::discover::{Discovery, LIST_MAX, discover, register};
 use super::super::listening::listen_for_changes;
 use super::super::offer::Offer;
 use super::super::owners::{ConnectionOwner, Slot};
@@ -119,7 +119,7 @@ impl Server {
     pub(super) async fn read_offer(self: &Arc<Self>, connection: &Arc<Connection>) -> Result<(), LinkError> {
         let discovered = discover(self, connection, LIST_MAX).await;
         let late = match discovered {
-            Ok(Found { offer, tools, late }) => {
+            Ok(Discovery { offer, tools, late }) => {
                 // What it had besides tools stays until it is known anew.
                 let before = |offer: Offer| offer.with_resources_and_prompts(self.offer().without_tools());
                 self.take_offer(if late.is_some() { before(offer) } else { offer }, tools);

@@ -97,7 +97,7 @@ impl Server {
                 failures.last = None;
                 failures.not_before = None;
                 failures.since = Some(Instant::now());
-                if let Err(error) = self.take_up(owner, slot, &connection, started.elapsed()) {
+                if let Err(error) = self.adopt(owner, slot, &connection, started.elapsed()) {
                     connection.close().await;
                     return Err(error);
                 }
@@ -147,7 +147,7 @@ impl Server {
     }
 
     /// Puts a new connection in its place and has it looked after, unless the server was stopped meanwhile.
-    fn take_up(
+    fn adopt(
         self: &Arc<Self>,
         owner: &ConnectionOwner,
         slot: &Arc<Slot>,

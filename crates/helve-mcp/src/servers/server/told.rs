@@ -16,7 +16,7 @@ use crate::message::Fields;
 
 /// What a server reports.
 #[derive(Debug, Clone)]
-pub(super) struct Told {
+pub(super) struct ServerReport {
     pub(super) state: ServerState,
     pub(super) reason: Option<String>,
     pub(super) since: Timestamp,
@@ -64,7 +64,12 @@ impl Server {
         }
     }
 
-    pub(super) fn tell(&self, state: ServerState, reason: Option<String>, more: impl FnOnce(&mut Told)) {
+    pub(super) fn tell(
+        &self,
+        state: ServerState,
+        reason: Option<String>,
+        more: impl FnOnce(&mut ServerReport),
+    ) {
         self.status.send_modify(|told| {
             if told.state != state {
                 told.since = Timestamp::now();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use bytes::Bytes;
 use helve::run::Recalled;
 use helve::{Caller, Context, ErrorCode, ToolError};
-use helve_store::office::{Before, CollectionRow, Deed};
+use helve_store::office::{Before, CollectionRow, ObjectWrite};
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
@@ -14,7 +14,7 @@ use super::reach::Place;
 use crate::account::{Expected, Fault, Object, ObjectStore, PutFault};
 use crate::ical::Document;
 use crate::objects::version_of;
-use crate::sync::take_up;
+use crate::sync::store_object;
 use crate::{Account, Office};
 
 /// One object to be written.
@@ -52,8 +52,8 @@ pub(super) async fn commit(
     result: &Value,
 ) -> Result<Vec<String>, Failure> {
     let call = context.call_id().to_string();
-    let deeds = writes.iter().map(|write| deed(write, result)).collect();
-    office.db().note_deeds(&call, Timestamp::now(), deeds).await.map_err(broken)?;
+    let noted = writes.iter().map(|write| to_object_write(write, result)).collect();
+    office.db().note_object_writes(&call, Timestamp::now(), noted).await.map_err(broken)?;
     let mut versions = Vec::new();
     for (step, write) in writes.iter().enumerate() {
         let written = match write_one(write).await {
@@ -90,14 +90,14 @@ pub(super) async fn adopt(
     result: &Value,
 ) -> Result<(), ToolError> {
     let made = Write { after: Some(object.bytes.clone()), ..write.clone() };
-    let deed = Deed { after_version: Some(object.version.clone()), ..deed(&made, result) };
+    let noted = ObjectWrite { after_version: Some(object.version.clone()), ..to_object_write(&made, result) };
     let call = context.call_id().to_string();
-    office.db().note_deeds(&call, Timestamp::now(), vec![deed]).await.map_err(broken)
+    office.db().note_object_writes(&call, Timestamp::now(), vec![noted]).await.map_err(broken)
 }
 
 /// The version of a write whose answer was lost, where a look at the server shows that it was done.
 async fn found_done(write: &Write, result: &Value) -> Option<String> {
-    match look(write.place.store.as_ref(), &deed(write, result)).await {
+    match look(write.place.store.as_ref(), &to_object_write(write, result)).await {
         Ok(Now::Done(object)) => Some(object.map(|object| object.version).unwrap_or_default()),
         Ok(Now::Other(Some(object))) => {
             let is_ours = write.after.as_ref().is_some_and(|after| is_same_writing(&object.bytes, after));
@@ -148,8 +148,8 @@ fn failure(step: usize, fault: PutFault, undone: Result<(), ToolError>) -> Failu
     }
 }
 
-fn deed(write: &Write, result: &Value) -> Deed {
-    Deed {
+fn to_object_write(write: &Write, result: &Value) -> ObjectWrite {
+    ObjectWrite {
         account: write.place.account.id.clone(),
         collection: write.place.collection.told.href.clone(),
         href: write.href.clone(),
@@ -230,7 +230,7 @@ async fn index(
         return Ok(());
     }
     let done = match &write.after {
-        Some(after) => take_up(office.db(), collection, &write.href, version, after).await,
+        Some(after) => store_object(office.db(), collection, &write.href, version, after).await,
         None => office.db().remove_object(collection.id, &write.href, Before::Anything).await.map(|_| ()),
     };
     done.map_err(broken)
@@ -246,8 +246,8 @@ enum Now {
     Other(Option<Object>),
 }
 
-async fn look(store: &dyn ObjectStore, deed: &Deed) -> Result<Now, ToolError> {
-    let object = match store.get(&deed.href).await {
+async fn look(store: &dyn ObjectStore, noted: &ObjectWrite) -> Result<Now, ToolError> {
+    let object = match store.get(&noted.href).await {
         Ok(object) => Some(object),
         Err(Fault::Gone(_)) => None,
         Err(fault) => return Err(fault.for_model()),
@@ -256,11 +256,11 @@ async fn look(store: &dyn ObjectStore, deed: &Deed) -> Result<Now, ToolError> {
         bytes.as_deref() == Some(&object.bytes[..]) || version.as_ref() == Some(&object.version)
     };
     Ok(match &object {
-        None if deed.after.is_none() => Now::Done(None),
-        None if deed.before.is_none() => Now::NotDone,
+        None if noted.after.is_none() => Now::Done(None),
+        None if noted.before.is_none() => Now::NotDone,
         None => Now::Other(None),
-        Some(found) if is(found, &deed.after, &deed.after_version) => Now::Done(object),
-        Some(found) if is(found, &deed.before, &deed.before_version) => Now::NotDone,
+        Some(found) if is(found, &noted.after, &noted.after_version) => Now::Done(object),
+        Some(found) if is(found, &noted.before, &noted.before_version) => Now::NotDone,
         Some(_) => Now::Other(object),
     })
 }
@@ -278,16 +278,16 @@ fn account(
 /// Undoes a call by its result: everything is put back to what it was, unless it has changed since.
 pub(super) async fn undo(office: &Office, result: &Value, context: &Context) -> Result<(), ToolError> {
     let call = result["change"].as_str().unwrap_or_default();
-    let deeds = office.db().deeds(call).await.map_err(broken)?;
-    if deeds.is_empty() {
+    let noted = office.db().object_writes(call).await.map_err(broken)?;
+    if noted.is_empty() {
         return Err(ToolError::failed("what was there before is not kept any more")
             .suggest("undo it by hand, by another update"));
     }
     let mut back = Vec::new();
-    for deed in &deeds {
-        let (account, store) = account(office, context.caller(), &deed.account)?;
-        match look(store.as_ref(), deed).await? {
-            Now::Done(now) => back.push((account, store, deed, now)),
+    for noted in &noted {
+        let (account, store) = account(office, context.caller(), &noted.account)?;
+        match look(store.as_ref(), noted).await? {
+            Now::Done(now) => back.push((account, store, noted, now)),
             Now::NotDone => {}
             Now::Other(_) => {
                 return Err(ToolError::failed("it was changed since, so it is left as it is")
@@ -296,8 +296,8 @@ pub(super) async fn undo(office: &Office, result: &Value, context: &Context) -> 
             }
         }
     }
-    for (account, store, deed, now) in back.into_iter().rev() {
-        put_back(office, &account, store, deed, now).await?;
+    for (account, store, noted, now) in back.into_iter().rev() {
+        put_back(office, &account, store, noted, now).await?;
     }
     Ok(())
 }
@@ -306,17 +306,17 @@ async fn put_back(
     office: &Office,
     account: &Arc<Account>,
     store: Arc<dyn ObjectStore>,
-    deed: &Deed,
+    noted: &ObjectWrite,
     now: Option<Object>,
 ) -> Result<(), ToolError> {
     let rows = office.db().collections(Some(&account.id)).await.map_err(broken)?;
-    let collection = rows.into_iter().find(|row| row.told.href == deed.collection);
+    let collection = rows.into_iter().find(|row| row.told.href == noted.collection);
     let collection = collection.ok_or_else(|| ToolError::failed("the collection is not there any more"))?;
     let write = Write {
         place: Place { account: Arc::clone(account), store, collection },
-        href: deed.href.clone(),
+        href: noted.href.clone(),
         before: now,
-        after: deed.before.clone().map(Bytes::from),
+        after: noted.before.clone().map(Bytes::from),
     };
     let version = write_one(&write).await.map_err(|fault| match fault {
         PutFault::Conflict => ToolError::failed("it was changed since, so it is left as it is"),
@@ -328,15 +328,15 @@ async fn put_back(
 
 /// What became of a call that was cut short.
 pub(super) async fn recall(office: &Office, context: &Context) -> Result<Recalled, ToolError> {
-    let deeds = office.db().deeds(&context.call_id().to_string()).await.map_err(broken)?;
+    let noted = office.db().object_writes(&context.call_id().to_string()).await.map_err(broken)?;
     // It is noted before anything is done.
-    let Some(first) = deeds.first() else { return Ok(Recalled::WillNotHappen) };
+    let Some(first) = noted.first() else { return Ok(Recalled::WillNotHappen) };
     let Ok(mut result) = serde_json::from_str::<Value>(&first.result) else { return Ok(Recalled::Unknown) };
     let (mut done, mut is_local) = (0, true);
-    for (step, deed) in deeds.iter().enumerate() {
-        let (account, store) = account(office, context.caller(), &deed.account)?;
+    for (step, noted) in noted.iter().enumerate() {
+        let (account, store) = account(office, context.caller(), &noted.account)?;
         is_local &= account.kind == "embedded";
-        match look(store.as_ref(), deed).await? {
+        match look(store.as_ref(), noted).await? {
             Now::Done(object) => {
                 done += 1;
                 if let (0, Some(object)) = (step, object) {
@@ -351,7 +351,7 @@ pub(super) async fn recall(office: &Office, context: &Context) -> Result<Recalle
         0 if is_local => Recalled::WillNotHappen,
         // A server may still be at work on what it was sent.
         0 => Recalled::DidNotHappen,
-        done if done == deeds.len() => Recalled::Happened(result),
+        done if done == noted.len() => Recalled::Happened(result),
         _ => Recalled::Unknown,
     })
 }

@@ -11,14 +11,14 @@ use serde_json::{Value, json};
 
 use super::change::{Write, adopt, undoable};
 use super::event::{
-    EventChanged, EventPlan, REMINDERS_MAX, Span, Telling, Told, alarm, attendee, check_told, mailboxes,
-    organizer, printed, told,
+    EventChanged, EventPlan, REMINDERS_MAX, Recipients, Span, Telling, alarm, attendee, check_told,
+    mailboxes, organizer, printed, told,
 };
 use super::facts::Facts;
 use super::fault::wrong;
 use super::fields::{self, calendar, component, new_uid, unwritable};
 use super::reach::{Place, place_for_new, places};
-use super::time::{Given, asker, read};
+use super::time::{GivenTime, asker, read};
 use crate::Office;
 use crate::account::Fault;
 use crate::ical::{DateValue, Document, NewProperty};
@@ -158,7 +158,7 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
     let place = place_for_new(all, "calendar", input.calendar.as_ref())?;
     let uid = new_uid(context, "event");
     let after = document(input, &place, &uid, &asker)?;
-    check_told(office, &place, input.notify_attendees.then_some(Told::Everybody), &[&after])?;
+    check_told(office, &place, input.notify_attendees.then_some(Recipients::Everybody), &[&after])?;
     let href = place.store.new_href(&place.collection.told.href, &uid);
     let id = ObjectId { kind: Kind::Event, collection: place.collection.id, uid, occurrence: None };
     let writes = vec![Write { place: place.clone(), href, before: None, after: Some(printed(&after)) }];
@@ -180,10 +180,10 @@ fn span(input: &Input, asker: &Zone) -> Result<Span, ToolError> {
     let start = read("start", &input.start, asker)?;
     let end = match (&input.end, &start) {
         (Some(end), _) => read("end", end, asker)?,
-        (None, Given::Day(day)) => Given::Day(*day),
-        (None, Given::At(at)) => {
+        (None, GivenTime::Day(day)) => GivenTime::Day(*day),
+        (None, GivenTime::At(at)) => {
             let end = at.instant.saturating_add(1.hour()).unwrap_or(at.instant);
-            Given::At(Moment { instant: end, zone: at.zone.clone() })
+            GivenTime::At(Moment { instant: end, zone: at.zone.clone() })
         }
     };
     Span::of(&start, &end)

@@ -182,15 +182,15 @@ pub(super) struct Span {
 
 impl Span {
     /// Two times that were given. The end of whole days is the last of them.
-    pub(super) fn of(start: &Given, end: &Given) -> Result<Self, ToolError> {
+    pub(super) fn of(start: &GivenTime, end: &GivenTime) -> Result<Self, ToolError> {
         let after = "a time after `start`";
         match (start, end) {
-            (Given::Day(first), Given::Day(last)) if last >= first => {
+            (GivenTime::Day(first), GivenTime::Day(last)) if last >= first => {
                 let end = last.tomorrow().map_err(|_| wrong("end", after, "it is out of bounds"))?;
                 Ok(Self { start: DateValue::Date(*first), end: DateValue::Date(end), zone: None })
             }
-            (Given::At(from), Given::At(to)) if to.instant > from.instant => {
-                let to = Given::At(to.told_in(&from.zone));
+            (GivenTime::At(from), GivenTime::At(to)) if to.instant > from.instant => {
+                let to = GivenTime::At(to.told_in(&from.zone));
                 let (start, end) = (Written::of(start), Written::of(&to));
                 let zone = start.zone.clone().filter(|_| end.zone.is_some());
                 let utc = |instant: Timestamp| DateValue::Utc(jiff::tz::Offset::UTC.to_datetime(instant));
@@ -199,10 +199,10 @@ impl Span {
                     None => Self { start: utc(from.instant), end: utc(to.begins(&Zone::UTC)), zone: None },
                 })
             }
-            (Given::Day(_), Given::Day(_)) | (Given::At(_), Given::At(_)) => {
+            (GivenTime::Day(_), GivenTime::Day(_)) | (GivenTime::At(_), GivenTime::At(_)) => {
                 Err(wrong("end", after, "it is not after `start`"))
             }
-            (Given::Day(_), Given::At(_)) | (Given::At(_), Given::Day(_)) => Err(wrong(
+            (GivenTime::Day(_), GivenTime::At(_)) | (GivenTime::At(_), GivenTime::Day(_)) => Err(wrong(
                 "end",
                 "two dates or two times",
                 "one of `start` and `end` is a date, the other a time",
@@ -310,7 +310,7 @@ pub(super) fn told(place: &Place, has_attendees: bool, notify: bool) -> Option<S
 
 /// Whom a calendar server may tell of a change.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Told {
+pub(super) enum Recipients {
     /// The organizer alone: an attendee answers, and changes nothing else.
     Organizer,
     /// All who stand in the event, also those who are invited no longer. Who its organizer is does not matter: the server
@@ -323,7 +323,7 @@ pub(super) enum Told {
 pub(super) fn check_told(
     office: &Office,
     place: &Place,
-    told: Option<Told>,
+    told: Option<Recipients>,
     documents: &[&Document],
 ) -> Result<(), ToolError> {
     let Some(told) = told.filter(|_| place.store.schedules()) else { return Ok(()) };
@@ -335,7 +335,7 @@ pub(super) fn check_told(
         lines.filter(|address| !is_own(address)).collect()
     };
     let mut people = all("ORGANIZER");
-    if told == Told::Everybody {
+    if told == Recipients::Everybody {
         people.extend(all("ATTENDEE"));
     }
     check_domains(office, people.iter().map(String::as_str))

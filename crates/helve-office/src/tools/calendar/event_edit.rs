@@ -10,7 +10,7 @@ use super::event::{
 use super::fault::{refused, wrong};
 use super::fields::{self, Written, unwritable};
 use super::reach::Place;
-use super::time::{Given, read};
+use super::time::{GivenTime, read};
 use super::update_event::{Clearable, Input, Scope};
 use crate::ical::{Component, DateValue, Document, NewProperty};
 use crate::objects::ObjectId;
@@ -261,23 +261,25 @@ fn span(edit: &Edit<'_>, before: &Document) -> Result<Option<Span>, ToolError> {
     // All of a series move by as much as the occurrence that was named.
     let first = series.when(None, edit.asker).ok_or_else(|| super::fault::not_found("event"))?.0;
     let by = naive_seconds(local(&start)) - naive_seconds(local_start(&when));
-    let moved = |given: &Given| -> Result<Given, ToolError> {
+    let moved = |given: &GivenTime| -> Result<GivenTime, ToolError> {
         let to = naive_seconds(local_start(&first)) + by + naive_seconds(local(given))
             - naive_seconds(local(&start));
         let to =
             local_time(to).ok_or_else(|| wrong("start", "a time within bounds", "it is out of bounds"))?;
         Ok(match given {
-            Given::Day(_) => Given::Day(to.date()),
-            Given::At(at) => Given::At(Moment { instant: at.zone.instant(to), zone: at.zone.clone() }),
+            GivenTime::Day(_) => GivenTime::Day(to.date()),
+            GivenTime::At(at) => {
+                GivenTime::At(Moment { instant: at.zone.instant(to), zone: at.zone.clone() })
+            }
         })
     };
     Span::of(&moved(&start)?, &moved(&end)?).map(Some)
 }
 
-fn local(given: &Given) -> DateTime {
+fn local(given: &GivenTime) -> DateTime {
     match given {
-        Given::Day(day) => day.at(0, 0, 0, 0),
-        Given::At(moment) => moment.local(),
+        GivenTime::Day(day) => day.at(0, 0, 0, 0),
+        GivenTime::At(moment) => moment.local(),
     }
 }
 
@@ -289,7 +291,7 @@ fn local_start(when: &When) -> DateTime {
 }
 
 /// Start and end as they are to be; what is not given comes from what is.
-fn wanted(edit: &Edit<'_>, when: &When) -> Result<(Given, Given), ToolError> {
+fn wanted(edit: &Edit<'_>, when: &When) -> Result<(GivenTime, GivenTime), ToolError> {
     let zone = match when {
         // An event keeps its zone, unless another is named.
         When::Timed { start, .. } if edit.input.time_zone.is_none() && is_named(&start.zone) => {
@@ -297,17 +299,19 @@ fn wanted(edit: &Edit<'_>, when: &When) -> Result<(Given, Given), ToolError> {
         }
         When::Timed { .. } | When::AllDay { .. } => edit.asker.clone(),
     };
-    let given = |field: &str, text: &String| -> Result<Given, ToolError> {
+    let given = |field: &str, text: &String| -> Result<GivenTime, ToolError> {
         Ok(match read(field, text, edit.asker)? {
-            Given::At(at) => Given::At(at.told_in(&zone)),
-            day @ Given::Day(_) => day,
+            GivenTime::At(at) => GivenTime::At(at.told_in(&zone)),
+            day @ GivenTime::Day(_) => day,
         })
     };
     let (old_start, old_end) = match when {
         When::AllDay { first, end } => {
-            (Given::Day(*first), Given::Day(end.yesterday().unwrap_or(*first).max(*first)))
+            (GivenTime::Day(*first), GivenTime::Day(end.yesterday().unwrap_or(*first).max(*first)))
         }
-        When::Timed { start, end } => (Given::At(start.told_in(&zone)), Given::At(end.told_in(&zone))),
+        When::Timed { start, end } => {
+            (GivenTime::At(start.told_in(&zone)), GivenTime::At(end.told_in(&zone)))
+        }
     };
     let start = edit.input.start.as_ref().map(|text| given("start", text)).transpose()?;
     let end = edit.input.end.as_ref().map(|text| given("end", text)).transpose()?;
@@ -327,25 +331,25 @@ fn is_named(zone: &Zone) -> bool {
 }
 
 /// The end that keeps the length. Where days become a time, or a time days, it is an hour or a day.
-fn as_long(start: &Given, old_start: &Given, old_end: &Given) -> Given {
-    let naive = |given: &Given| naive_seconds(local(given));
+fn as_long(start: &GivenTime, old_start: &GivenTime, old_end: &GivenTime) -> GivenTime {
+    let naive = |given: &GivenTime| naive_seconds(local(given));
     match (start, old_start, old_end) {
-        (Given::Day(day), Given::Day(_), Given::Day(_)) => {
+        (GivenTime::Day(day), GivenTime::Day(_), GivenTime::Day(_)) => {
             let end = local_time(naive(start) + naive(old_end) - naive(old_start));
-            Given::Day(end.map_or(*day, DateTime::date))
+            GivenTime::Day(end.map_or(*day, DateTime::date))
         }
-        (Given::Day(day), ..) => Given::Day(*day),
-        (Given::At(at), Given::At(from), Given::At(to)) => {
+        (GivenTime::Day(day), ..) => GivenTime::Day(*day),
+        (GivenTime::At(at), GivenTime::At(from), GivenTime::At(to)) => {
             let length = to.instant.as_second() - from.instant.as_second();
             later(at, length)
         }
-        (Given::At(at), ..) => later(at, 3600),
+        (GivenTime::At(at), ..) => later(at, 3600),
     }
 }
 
-fn later(at: &Moment, seconds: i64) -> Given {
+fn later(at: &Moment, seconds: i64) -> GivenTime {
     let instant = Timestamp::from_second(at.instant.as_second() + seconds).unwrap_or(at.instant);
-    Given::At(Moment { instant, zone: at.zone.clone() })
+    GivenTime::At(Moment { instant, zone: at.zone.clone() })
 }
 
 /// A server that tells people by itself would do so without being asked: that has to be agreed to.

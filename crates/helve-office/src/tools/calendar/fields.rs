@@ -52,10 +52,10 @@ pub(super) struct Written {
 impl Written {
     /// A time with a zone is written as local time in it, so that a series follows its clock. The second pass of an
     /// hour that comes twice cannot be written so, nor can a zone without a name: these become UTC.
-    pub(super) fn of(given: &Given) -> Self {
+    pub(super) fn of(given: &GivenTime) -> Self {
         match given {
-            Given::Day(date) => Self { value: DateValue::Date(*date), zone: None },
-            Given::At(moment) => Self::at(moment),
+            GivenTime::Day(date) => Self { value: DateValue::Date(*date), zone: None },
+            GivenTime::At(moment) => Self::at(moment),
         }
     }
 

@@ -18,14 +18,14 @@ const EXPECTED: &str = "a date (`2026-03-01`), a time with an offset (`2026-03-0
 
 /// A time as the caller gave it.
 #[derive(Debug, Clone)]
-pub(in crate::tools) enum Given {
+pub(in crate::tools) enum GivenTime {
     /// A day, in whatever zone.
     Day(Date),
     /// An instant, and the zone in which it is meant.
     At(Moment),
 }
 
-impl Given {
+impl GivenTime {
     /// The instant at which it begins; a day on the clock of a zone.
     pub(in crate::tools) fn begins(&self, zone: &Zone) -> Timestamp {
         match self {
@@ -60,7 +60,7 @@ pub(in crate::tools) fn zone(field: &str, name: &str) -> Result<Zone, ToolError>
 }
 
 /// Reads a time; a local one is on the clock of `zone`.
-pub(in crate::tools) fn read(field: &str, text: &str, zone: &Zone) -> Result<Given, ToolError> {
+pub(in crate::tools) fn read(field: &str, text: &str, zone: &Zone) -> Result<GivenTime, ToolError> {
     let text = text.trim();
     let unreadable = || wrong(field, EXPECTED, "it is no date or time that can be read");
     if text.len() > 100 || !text.is_ascii() {
@@ -72,18 +72,18 @@ pub(in crate::tools) fn read(field: &str, text: &str, zone: &Zone) -> Result<Giv
     };
     let zone = own.as_ref().unwrap_or(zone);
     if let (10, Ok(date)) = (text.len(), text.parse::<Date>()) {
-        return in_bounds(field, date).map(|()| Given::Day(date));
+        return in_bounds(field, date).map(|()| GivenTime::Day(date));
     }
     if let Ok(instant) = text.parse::<Timestamp>() {
         let instant = Timestamp::from_second(instant.as_second()).map_err(|_| unreadable())?;
         in_bounds(field, zone.local(instant).date())?;
         check_offset(field, text, instant, own.as_ref())?;
-        return Ok(Given::At(Moment { instant, zone: zone.clone() }));
+        return Ok(GivenTime::At(Moment { instant, zone: zone.clone() }));
     }
     let local: DateTime = text.parse().map_err(|_| unreadable())?;
     let local = local.date().at(local.hour(), local.minute(), local.second(), 0);
     in_bounds(field, local.date())?;
-    Ok(Given::At(Moment { instant: unambiguous(field, local, zone)?, zone: zone.clone() }))
+    Ok(GivenTime::At(Moment { instant: unambiguous(field, local, zone)?, zone: zone.clone() }))
 }
 
 fn in_bounds(field: &str, date: Date) -> Result<(), ToolError> {

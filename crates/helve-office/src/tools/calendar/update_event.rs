@@ -10,7 +10,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::change::{Write, undoable};
-use super::event::{EventChanged, EventPlan, Told, check_told, printed, told};
+use super::event::{EventChanged, EventPlan, Recipients, check_told, printed, told};
 use super::event_edit::{self, Edit, Outcome};
 use super::facts::{conflict, of_event};
 use super::fault::wrong;
@@ -91,7 +91,7 @@ pub(super) struct Input {
     pub(super) cancel: bool,
     /// The user's own answer to an invitation.
     #[serde(default)]
-    pub(super) respond: Option<Answer>,
+    pub(super) respond: Option<InvitationAnswer>,
     /// Agrees that the organizer or the attendees are told, where the calendar's server does that. Without it nobody
     /// is.
     #[serde(default)]
@@ -121,7 +121,9 @@ pub(super) enum Clearable {
 /// An answer to an invitation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
-pub(super) enum Answer {
+// Its name in schemas, which models may have seen.
+#[schemars(rename = "Answer")]
+pub(super) enum InvitationAnswer {
     /// They will come.
     #[serde(alias = "accepted")]
     Accept,
@@ -132,7 +134,7 @@ pub(super) enum Answer {
     Tentative,
 }
 
-impl Answer {
+impl InvitationAnswer {
     /// As iCalendar writes it.
     pub(super) fn as_ical(self) -> &'static str {
         match self {
@@ -248,8 +250,8 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
         return Err(conflict("event", &object.version, &former, &wanted));
     }
     let whom = match input.changes_more_than_the_answer() {
-        true => Told::Everybody,
-        false => Told::Organizer,
+        true => Recipients::Everybody,
+        false => Recipients::Organizer,
     };
     check_told(office, &place, input.notify_attendees.then_some(whom), &[&before, made.main()])?;
     let has_attendees = [&before, made.main()]

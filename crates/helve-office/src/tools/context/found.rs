@@ -30,7 +30,9 @@ const NEAR: SignedDuration = SignedDuration::from_hours(60 * 24);
 /// A mail, an event, a task or a contact that fits the query.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub(super) struct Found {
+// Its name in schemas, which models may have seen.
+#[schemars(rename = "Found")]
+pub(super) struct SearchResult {
     /// What sort of thing it is.
     pub(super) r#type: EntityType,
     /// Pass it on as it is to other office tools. Of people without a contact, their address.
@@ -94,7 +96,7 @@ pub(super) struct Recent {
 
 /// Puts the best first: what has the words in its title, what is near in time. Of people those whom the user knows:
 /// anybody can write a mail today under any name.
-pub(super) fn rank(found: &mut [Found], search: &Search) {
+pub(super) fn rank(found: &mut [SearchResult], search: &Search) {
     for one in found.iter_mut() {
         let title = one.title.to_lowercase();
         let more = one.more_words.to_lowercase();
@@ -119,7 +121,7 @@ pub(super) fn rank(found: &mut [Found], search: &Search) {
 }
 
 /// The mails that have all words.
-pub(super) async fn mails(office: &Office, search: &Search) -> Result<Vec<Found>, ToolError> {
+pub(super) async fn mails(office: &Office, search: &Search) -> Result<Vec<SearchResult>, ToolError> {
     let query = MailQuery {
         collections: search.collections(is_wanted_mail),
         text: search.words.clone(),
@@ -142,9 +144,9 @@ pub(super) fn is_mail(row: &helve_store::office::CollectionRow) -> bool {
     !(row.told.events || row.told.tasks || row.told.contacts)
 }
 
-fn of_mail(mail: &MailRow, search: &Search) -> Found {
+fn of_mail(mail: &MailRow, search: &Search) -> SearchResult {
     let names = mail.people.iter().map(|one| shown_name(one.name.as_deref(), &one.address));
-    Found {
+    SearchResult {
         r#type: EntityType::Email,
         id: id_of(mail),
         version: version_of(mail),
@@ -171,7 +173,7 @@ pub(super) async fn objects(
     search: &Search,
     sort: EntityType,
     kind: &str,
-) -> Result<Vec<Found>, ToolError> {
+) -> Result<Vec<SearchResult>, ToolError> {
     let rows = office.db().find_objects(query(search, sort, kind)).await.map_err(broken)?;
     let found = rows.iter().filter_map(|row| of_object(row, search, sort));
     Ok(found.collect())
@@ -201,7 +203,7 @@ fn query(search: &Search, sort: EntityType, kind: &str) -> ObjectQuery {
     }
 }
 
-fn of_object(row: &ObjectRow, search: &Search, sort: EntityType) -> Option<Found> {
+fn of_object(row: &ObjectRow, search: &Search, sort: EntityType) -> Option<SearchResult> {
     let document = Document::parse(&row.bytes).ok()?;
     let kind = match sort {
         EntityType::Event => Kind::Event,
@@ -240,7 +242,7 @@ fn of_object(row: &ObjectRow, search: &Search, sort: EntityType) -> Option<Found
     };
     let people = main.all("ORGANIZER").chain(main.all("ATTENDEE")).map(|found| person(&found));
     let body = text(main, "DESCRIPTION").unwrap_or_default();
-    Some(Found {
+    Some(SearchResult {
         r#type: sort,
         id: id.to_string(),
         version: row.version.clone(),

@@ -6,7 +6,7 @@ use helve::ToolError;
 use helve_store::office::{PersonRow, PersonSeen};
 
 use super::super::calendar::fault::broken;
-use super::found::{Fact, Found, is_mail, is_wanted_mail, last_mail, moment, next_event, shown_name};
+use super::found::{Fact, SearchResult, is_mail, is_wanted_mail, last_mail, moment, next_event, shown_name};
 use super::query::{EntityType, Search};
 use crate::Office;
 use crate::objects::{Kind, ObjectId, version_of};
@@ -22,7 +22,7 @@ const TRUST_WRITTEN_TO: f64 = 0.7;
 const TRUST_MET: f64 = 0.5;
 
 /// People whose name, address or organisation has all words.
-pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>, ToolError> {
+pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<SearchResult>, ToolError> {
     if !search.wants(EntityType::Person) {
         return Ok(Vec::new());
     }
@@ -31,7 +31,7 @@ pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>,
         office.db().find_people(collections, search.words.clone(), PEOPLE_MAX).await.map_err(broken)?;
     let accounts = search.accounts.iter().map(|account| account.id.clone()).collect();
     let seen = office.db().people_seen(accounts, search.words.clone(), PEOPLE_MAX).await.map_err(broken)?;
-    let mut people: BTreeMap<String, Found> = BTreeMap::new();
+    let mut people: BTreeMap<String, SearchResult> = BTreeMap::new();
     for row in &known {
         let key = if row.address.is_empty() { row.name.to_lowercase() } else { row.address.clone() };
         add_known(people.entry(key).or_insert_with(|| nobody(&row.address)), row, search);
@@ -43,13 +43,13 @@ pub(super) async fn find(office: &Office, search: &Search) -> Result<Vec<Found>,
 }
 
 /// A person with the version of what is known of them.
-fn known_as(found: Found) -> Found {
+fn known_as(found: SearchResult) -> SearchResult {
     let facts = found.facts.iter().map(|one| format!("\n{}\t{}", one.fact, one.source)).collect::<String>();
-    Found { version: version_of(format!("{}{facts}", found.title).as_bytes()), ..found }
+    SearchResult { version: version_of(format!("{}{facts}", found.title).as_bytes()), ..found }
 }
 
-fn nobody(address: &str) -> Found {
-    Found {
+fn nobody(address: &str) -> SearchResult {
+    SearchResult {
         r#type: EntityType::Person,
         id: cleaned(address, 254),
         version: String::new(),
@@ -68,7 +68,7 @@ fn nobody(address: &str) -> Found {
 }
 
 /// What a contact or an invitation says.
-fn add_known(found: &mut Found, row: &PersonRow, search: &Search) {
+fn add_known(found: &mut SearchResult, row: &PersonRow, search: &Search) {
     let (name, account) = search.name_of(row.collection);
     let is_contact = row.role == "contact";
     let source = match is_contact {
@@ -101,7 +101,7 @@ fn add_known(found: &mut Found, row: &PersonRow, search: &Search) {
 }
 
 /// What mails say.
-fn add_seen(found: &mut Found, row: &PersonSeen, search: &Search) {
+fn add_seen(found: &mut SearchResult, row: &PersonSeen, search: &Search) {
     name_them(found, row.name.as_deref(), &row.address);
     if row.written > 0 {
         found.trust = found.trust.max(TRUST_WRITTEN_TO);
@@ -116,7 +116,7 @@ fn add_seen(found: &mut Found, row: &PersonSeen, search: &Search) {
     found.at = found.at.into_iter().chain([row.last_at]).max();
 }
 
-fn name_them(found: &mut Found, name: Option<&str>, address: &str) {
+fn name_them(found: &mut SearchResult, name: Option<&str>, address: &str) {
     let better =
         found.title.is_empty() || (!found.title.contains('<') && name.is_some_and(|name| !name.is_empty()));
     if better {
@@ -131,7 +131,7 @@ fn name_them(found: &mut Found, name: Option<&str>, address: &str) {
 pub(super) async fn add_recent(
     office: &Office,
     search: &Search,
-    found: &mut [Found],
+    found: &mut [SearchResult],
 ) -> Result<(), ToolError> {
     let people = found.iter_mut().filter(|one| one.r#type == EntityType::Person);
     for person in people.take(RECENT_MAX) {

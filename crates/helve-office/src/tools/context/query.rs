@@ -12,7 +12,7 @@ use serde_json::json;
 
 use super::super::calendar::fault::{broken, refused, wrong};
 use super::super::calendar::time::{asker, read};
-use super::found::{self, Found};
+use super::found::{self, SearchResult};
 use super::people;
 use crate::rule::Budget;
 use crate::text::SearchWords;
@@ -67,7 +67,7 @@ pub(super) enum EntityType {
 #[serde(rename_all = "camelCase")]
 struct Output {
     /// What was found, the best first.
-    results: Vec<Found>,
+    results: Vec<SearchResult>,
     /// How many were found in all, as far as it was looked: at most 50 of each sort.
     total: usize,
     /// Set where no result has all words, and these have some of them.
@@ -217,7 +217,7 @@ async fn answer(office: &Office, input: Input, context: &Context) -> Result<Outp
 }
 
 /// Everything that has all words, of each sort.
-async fn gather(office: &Office, search: &Search) -> Result<Vec<Found>, ToolError> {
+async fn gather(office: &Office, search: &Search) -> Result<Vec<SearchResult>, ToolError> {
     let mut found = people::find(office, search).await?;
     for (sort, kind) in [(EntityType::Event, "event"), (EntityType::Task, "task"), (EntityType::Note, "note")]
     {
@@ -232,7 +232,7 @@ async fn gather(office: &Office, search: &Search) -> Result<Vec<Found>, ToolErro
 }
 
 /// The same thing found by several words is one result.
-fn merge(found: &mut Vec<Found>) {
+fn merge(found: &mut Vec<SearchResult>) {
     let mut seen = std::collections::BTreeSet::new();
     found.retain(|one| seen.insert(one.id.clone()));
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use bytes::Bytes;
 use helve::run::Recalled;
 use helve::{Annotations, Category, Context, Facet, Risk, Tool, ToolBuilder, ToolError};
-use helve_store::office::{DraftDeed, MailRow};
+use helve_store::office::{DraftWrite, MailRow};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -269,7 +269,7 @@ async fn note(
     former: Option<&(&MailRow, Bytes)>,
 ) -> Result<(), ToolError> {
     let (principal, key) = key_of(context);
-    let deed = DraftDeed {
+    let write = DraftWrite {
         principal,
         key,
         account: output.account.clone(),
@@ -279,7 +279,7 @@ async fn note(
         answer: text(output)?,
         done: false,
     };
-    desk.db().note_draft(deed, Timestamp::now()).await.map_err(|error| broken(error).nothing_done())
+    desk.db().note_draft(write, Timestamp::now()).await.map_err(|error| broken(error).nothing_done())
 }
 
 /// The answer is a convenience: without it, `recall` finds the draft by its Message-ID.
@@ -298,20 +298,20 @@ fn text(output: &Output) -> Result<String, ToolError> {
 /// What became of a call that was cut short.
 async fn recall(desk: &Desk, context: &Context) -> Result<Recalled, ToolError> {
     let (principal, key) = key_of(context);
-    let Some(deed) = desk.db().draft_deed(&principal, &key).await.map_err(broken)? else {
+    let Some(write) = desk.db().draft_write(&principal, &key).await.map_err(broken)? else {
         return Ok(Recalled::WillNotHappen);
     };
     let lost = |error| ToolError::failed("the answer was lost").with_source(error);
-    let mut output: Output = serde_json::from_str(&deed.answer).map_err(lost)?;
-    if !deed.done {
-        let account = desk.account(&deed.account)?;
-        let former = match deed.former {
+    let mut output: Output = serde_json::from_str(&write.answer).map_err(lost)?;
+    if !write.done {
+        let account = desk.account(&write.account)?;
+        let former = match write.former {
             Some(number) => {
                 desk.db().mail(number).await.map_err(broken)?.filter(|row| row.account == account.id)
             }
             None => None,
         };
-        match &deed.message_id {
+        match &write.message_id {
             None if former.is_some() => return Ok(Recalled::WillNotHappen),
             None => {}
             Some(id) => {
@@ -342,11 +342,11 @@ async fn undo(desk: &Desk, result: Value) -> Result<(), ToolError> {
     let lost = |error| ToolError::failed("the result cannot be read").with_source(error);
     let output: Output = serde_json::from_value(result).map_err(lost)?;
     let account = desk.account(&output.account)?;
-    let deed = desk
+    let write = desk
         .db()
-        .draft_deed_of(&output.account, output.message_id.as_deref(), output.replaced_number())
+        .draft_write_of(&output.account, output.message_id.as_deref(), output.replaced_number())
         .await;
-    let deed = deed.map_err(broken)?;
+    let write = write.map_err(broken)?;
     let made = match &output.message_id {
         Some(id) => find(desk, &account, id).await?,
         None => None,
@@ -355,7 +355,7 @@ async fn undo(desk: &Desk, result: Value) -> Result<(), ToolError> {
         return Ok(());
     }
     if output.replaced.is_some() {
-        let bytes = deed.and_then(|deed| deed.former_bytes).ok_or_else(|| {
+        let bytes = write.and_then(|write| write.former_bytes).ok_or_else(|| {
             ToolError::failed("the draft that was replaced is not kept any more, so it cannot be put back")
         })?;
         put_back(desk, &account, bytes).await?;

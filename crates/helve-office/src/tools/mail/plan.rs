@@ -159,21 +159,21 @@ fn check_choice(wanted: &Wanted) -> Result<(), ToolError> {
 }
 
 /// A mail that another builds on.
-pub(super) struct Found {
+pub(super) struct OriginalMail {
     pub(super) account: Arc<Account>,
     pub(super) row: MailRow,
     pub(super) bytes: Bytes,
     pub(super) mail: Mail,
 }
 
-async fn found(desk: &Desk, id: &str, field: &str) -> Result<Found, ToolError> {
+async fn found(desk: &Desk, id: &str, field: &str) -> Result<OriginalMail, ToolError> {
     let (account, row) = desk.mail(id, field).await?;
     let (bytes, mail) = desk.read(&account, &row).await?;
-    Ok(Found { account, row, bytes, mail })
+    Ok(OriginalMail { account, row, bytes, mail })
 }
 
 /// An earlier draft, as it is now.
-pub(super) async fn earlier(desk: &Desk, id: &str, version: Option<&str>) -> Result<Found, ToolError> {
+pub(super) async fn earlier(desk: &Desk, id: &str, version: Option<&str>) -> Result<OriginalMail, ToolError> {
     let draft = found(desk, id, "draft").await?;
     if draft.row.folder_role.as_deref() != Some("drafts") {
         return Err(wrong("draft", "this mail is no draft; take an id from `list_drafts`"));
@@ -191,7 +191,7 @@ pub(super) async fn earlier(desk: &Desk, id: &str, version: Option<&str>) -> Res
 }
 
 /// A draft stays in its account: elsewhere its key is that of another mail.
-pub(super) fn check_account(draft: &Found, account: Option<&str>) -> Result<(), ToolError> {
+pub(super) fn check_account(draft: &OriginalMail, account: Option<&str>) -> Result<(), ToolError> {
     match account {
         Some(account) if account != draft.account.id => {
             let message = format!("the draft is of the account `{}`, and stays there", draft.account.id);
@@ -202,7 +202,7 @@ pub(super) fn check_account(draft: &Found, account: Option<&str>) -> Result<(), 
     }
 }
 
-async fn original(desk: &Desk, id: &str, wanted: &Wanted) -> Result<Found, ToolError> {
+async fn original(desk: &Desk, id: &str, wanted: &Wanted) -> Result<OriginalMail, ToolError> {
     let field = if wanted.reply_to.is_some() { "reply_to" } else { "forward" };
     found(desk, id, field).await
 }
@@ -222,7 +222,7 @@ struct Parts {
 
 impl Parts {
     /// What a draft says.
-    async fn of_draft(draft: Option<&Found>) -> Result<Self, ToolError> {
+    async fn of_draft(draft: Option<&OriginalMail>) -> Result<Self, ToolError> {
         let Some(draft) = draft else { return Ok(Self::default()) };
         let mail = &draft.mail;
         let text = match &mail.body {
@@ -252,7 +252,7 @@ impl Parts {
     /// What an answer to a mail, or a forward of it, has by itself.
     async fn answer(
         &mut self,
-        original: &Found,
+        original: &OriginalMail,
         wanted: &Wanted,
         from: &Mailbox,
         desk: &Desk,
@@ -320,7 +320,7 @@ fn written(people: &[Correspondent]) -> Vec<String> {
 /// Files of other mails, by their handles. A mail whose files stand together is read once.
 async fn enclosed(desk: &Desk, handles: &[String]) -> Result<Vec<Enclosed>, ToolError> {
     let (mut files, mut sizes) = (Vec::new(), Vec::new());
-    let mut last: Option<(String, Found, Vec<u32>)> = None;
+    let mut last: Option<(String, OriginalMail, Vec<u32>)> = None;
     for (i, handle) in handles.iter().enumerate() {
         let field = format!("attachments[{i}]");
         let read = handle.split_once('/').and_then(|(id, part)| Some((id, part.parse::<u32>().ok()?)));
@@ -355,7 +355,7 @@ fn all_parts(mail: &Mail) -> Vec<u32> {
 
 /// Files of a mail. Their number and sizes are checked before any is taken out, in one reading of the mail, on a thread
 /// that may take its time.
-async fn enclose(found: &Found, parts: Vec<u32>) -> Result<Vec<Enclosed>, ToolError> {
+async fn enclose(found: &OriginalMail, parts: Vec<u32>) -> Result<Vec<Enclosed>, ToolError> {
     let listed = |part: &u32| found.mail.attachments.iter().find(|file| file.part == *part).cloned();
     let listed: Vec<Attachment> = parts.iter().filter_map(listed).collect();
     check_files(listed.iter().map(|file| file.bytes))?;

@@ -15,7 +15,7 @@ use rustix::fs::{FileType, Mode, OFlags, fstat, openat};
 
 use super::super::root::{Spot, open_regular};
 use super::super::walk::{Folder, Walk};
-use super::matches::{Found, Lines, Tally};
+use super::matches::{Lines, SearchTotals, Tally};
 
 /// More do not help: the disk is what we wait for.
 const THREADS_MAX: usize = 8;
@@ -51,7 +51,7 @@ struct Queue {
 
 impl Crew {
     /// Searches one file.
-    pub(super) fn search_one(&self, spot: &Spot) -> Result<Found, ToolError> {
+    pub(super) fn search_one(&self, spot: &Spot) -> Result<SearchTotals, ToolError> {
         let tally = self.tally();
         let (file, _) = open_regular(&spot.folder, &spot.name, &spot.shown)?;
         self.search_file(&mut self.searcher(), &file, &tally, &|| spot.shown.clone());
@@ -59,7 +59,7 @@ impl Crew {
     }
 
     /// Searches all files of a walk.
-    pub(super) fn search(&self, walk: &Walk, folder: Folder) -> Found {
+    pub(super) fn search(&self, walk: &Walk, folder: Folder) -> SearchTotals {
         let tally = self.tally();
         let queue = Mutex::new(Queue { jobs: vec![Job::Look(folder)], at_work: 0 });
         let more = Condvar::new();

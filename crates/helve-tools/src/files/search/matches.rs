@@ -41,7 +41,7 @@ impl Why {
 }
 
 /// What was found in all.
-pub(super) struct Found {
+pub(super) struct SearchTotals {
     pub(super) hits: Vec<Hit>,
     pub(super) paths: Vec<String>,
     pub(super) searched: u64,
@@ -136,9 +136,9 @@ impl Tally {
         }
     }
 
-    pub(super) fn finish(self) -> Found {
+    pub(super) fn finish(self) -> SearchTotals {
         let room = self.room.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
-        Found {
+        SearchTotals {
             hits: room.hits,
             paths: room.paths,
             searched: self.searched.into_inner(),

@@ -10,8 +10,8 @@ use futures_util::StreamExt;
 use helve::approvals::{DecideError, Decider, Decision, Vouch};
 use helve::ports::{Clock, Holder, Ledger, Runs};
 use helve::record::Entry;
-use helve::run::{Answer, PartState, StepKind, WaitingFor};
-use helve::runs::{RunError, Settlement, TakenUp};
+use helve::run::{Finding, PartState, StepKind, WaitingFor};
+use helve::runs::{Resumption, RunError, Settlement};
 use helve::{ApprovalId, ApprovalQuery, CallId, Outcome, Runtime, Status};
 use helve_store::{Store, StoreOptions};
 use helve_testkit::{FaultyLedger, ManualClock};
@@ -202,10 +202,10 @@ fn killing(inner: Arc<dyn Ledger>, at: u64) -> FaultyLedger {
 pub(super) async fn recover(runtime: &Runtime, ledger: &dyn Ledger, remote: Remote) -> Vec<Report> {
     let mut reports = Vec::new();
     for one in runtime.recover().await.unwrap() {
-        match one.taken_up {
-            TakenUp::Ended(outcome) => reports.push(Report::of(one.run, &outcome)),
-            TakenUp::Waits(_) => {}
-            TakenUp::Failed(error) => panic!("{} cannot be taken up: {error}", one.run),
+        match one.resumption {
+            Resumption::Ended(outcome) => reports.push(Report::of(one.run, &outcome)),
+            Resumption::Waits(_) => {}
+            Resumption::Failed(error) => panic!("{} cannot be taken up: {error}", one.run),
         }
     }
     // Several parts of one run may have been cut short, and each asks by itself.
@@ -216,10 +216,10 @@ pub(super) async fn recover(runtime: &Runtime, ledger: &dyn Ledger, remote: Remo
             approve(runtime, one.id).await;
         }
         for one in runtime.approvals().resume_decided().await.unwrap() {
-            match one.taken_up {
-                TakenUp::Ended(outcome) => reports.push(Report::of(one.run, &outcome)),
-                TakenUp::Waits(_) => {}
-                TakenUp::Failed(error) => panic!("{} cannot go on: {error}", one.run),
+            match one.resumption {
+                Resumption::Ended(outcome) => reports.push(Report::of(one.run, &outcome)),
+                Resumption::Waits(_) => {}
+                Resumption::Failed(error) => panic!("{} cannot go on: {error}", one.run),
             }
         }
         let open = ledger.open_runs(None, 10_000).await.unwrap();
@@ -264,8 +264,8 @@ async fn truth(ledger: &dyn Ledger, run: CallId, remote: Remote) -> Option<Settl
     let call_id = Some(asked);
     Some(match remote.seen(&key).await.unwrap() {
         serde_json::Value::Null => {
-            Settlement { call_id, answer: Answer::DidNotHappen, result: None, by: None }
+            Settlement { call_id, answer: Finding::DidNotHappen, result: None, by: None }
         }
-        result => Settlement { call_id, answer: Answer::Happened, result: Some(result), by: None },
+        result => Settlement { call_id, answer: Finding::Happened, result: Some(result), by: None },
     })
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use helve_core::expression::Scope;
 use helve_core::ports::Clock;
 use helve_core::record::Started;
-use helve_core::run::{Answer, Recall, Recalled, StepKind, WaitingFor};
+use helve_core::run::{Finding, Recall, Recalled, StepKind, WaitingFor};
 use helve_core::{Call, CallId, Context, ContextParts, ErrorCode, Tool, ToolError};
 use serde_json::Value;
 
@@ -57,8 +57,8 @@ pub(super) async fn resume(
             let message = format!("`{}` has answered, but its answer was not kept", tool.name());
             return Err(wait(WaitingFor::Cancel, message, "the run cannot go on; cancel it".to_owned()));
         }
-        (None, Some((Answer::Happened, result))) => return Ok(Resume::Answered(result)),
-        (None, Some((Answer::DidNotHappen, _))) => return Ok(Resume::Again),
+        (None, Some((Finding::Happened, result))) => return Ok(Resume::Answered(result)),
+        (None, Some((Finding::DidNotHappen, _))) => return Ok(Resume::Again),
         (None, None) if tool.definition().repeatable() => return Ok(Resume::Again),
         (None, None) => {}
     }

@@ -7,7 +7,7 @@ use helve_core::{BoxFuture, CallId, ErrorCode, ToolError};
 use super::super::record::Subject;
 use super::super::resolve::ResolvedCall;
 use super::{ConditionalCall, ReadyCall};
-use crate::conditions::{Asked, ConditionReport, evaluate};
+use crate::conditions::{CheckedCall, ConditionReport, evaluate};
 use crate::runtime::Engine;
 
 /// Checks the preconditions. Returns the call with those that do not hold and that it can do without.
@@ -43,7 +43,7 @@ fn reports<'a>(
             }
         };
         tokio::select! {
-            reports = evaluate(engine, Asked { call_id, tool: &resolved.tool, call }) => Ok(reports),
+            reports = evaluate(engine, CheckedCall { call_id, tool: &resolved.tool, call }) => Ok(reports),
             () = taken_back => Err(ToolError::new(ErrorCode::Cancelled, "the call was cancelled")),
         }
     })

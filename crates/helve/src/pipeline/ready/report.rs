@@ -10,7 +10,7 @@ use super::super::authorize::denial;
 use super::super::origin::Origin;
 use super::super::prepare::fit;
 use super::super::resolve::{ResolvedCall, not_found};
-use crate::conditions::{Asked, ConditionReport, evaluate};
+use crate::conditions::{CheckedCall, ConditionReport, evaluate};
 use crate::runtime::Engine;
 
 /// All that the tool of a call needs, and whether it is so. Null stands for no arguments.
@@ -31,7 +31,7 @@ pub(crate) async fn report(engine: &Arc<Engine>, call: Call) -> Result<Vec<Condi
     }
     let mut reports = integrations(&*engine.conditions.integrations, &resolved);
     let asked =
-        Asked { call_id: CallId::new(engine.clock.now()), tool: &resolved.tool, call: &resolved.call };
+        CheckedCall { call_id: CallId::new(engine.clock.now()), tool: &resolved.tool, call: &resolved.call };
     reports.extend(evaluate(engine, asked).await);
     Ok(reports)
 }

@@ -22,7 +22,7 @@ use helve::compose::{self, OnError, Step};
 use helve::ports::{Clock, Ledger, Runs};
 use helve::record::Entry;
 use helve::run::StepKind;
-use helve::runs::TakenUp;
+use helve::runs::Resumption;
 use helve::{
     Approval, ApprovalId, ApprovalQuery, ApprovalState, BoxFuture, Call, Caller, Context, Handler, Layer,
     Outcome, Pending, Preview, Risk, Runtime, Settings, Status, Tool, ToolBuilder, ToolError, VolatileLedger,

@@ -45,7 +45,7 @@ async fn a_run_that_waits_goes_on_by_recovery_once_it_is_decided() {
     later.approvals().decide(pending.approval_id, decision, &ada()).await.unwrap();
     let recovered = later.recover().await.unwrap();
     let [one] = &recovered[..] else { panic!("{recovered:?}") };
-    assert!(matches!(&one.taken_up, TakenUp::Ended(outcome) if outcome.is_success()), "{one:?}");
+    assert!(matches!(&one.resumption, Resumption::Ended(outcome) if outcome.is_success()), "{one:?}");
     assert_eq!(one.run, outcome.call_id);
     assert_eq!(went(&witness), ["before", "edited", "after"]);
     let fetched = later.outcome_of(pending.approval_id, &bot()).await.unwrap();

@@ -388,7 +388,7 @@ async fn a_call_that_is_taken_up_after_a_crash_is_still_held_to_what_was_seen() 
         let survivor = Runtime::builder().ledger(ledger.clone()).tool(tool).unwrap().build();
         let recovered = survivor.recover().await.unwrap();
         let [one] = &recovered[..] else { panic!("{recovered:?}") };
-        let TakenUp::Ended(outcome) = &one.taken_up else { panic!("{one:?}") };
+        let Resumption::Ended(outcome) = &one.resumption else { panic!("{one:?}") };
         match changes {
             false => assert!(outcome.is_success(), "{outcome:?}"),
             true => assert_eq!(code(outcome), "approval_stale", "{outcome:?}"),

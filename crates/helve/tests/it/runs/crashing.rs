@@ -53,16 +53,16 @@ async fn recover(crash: &Crash, last: &str, on_crash: OnCrash) {
     let runtime = saga(crash.ledger.clone(), &crash.world, last, on_crash);
     let recovered = runtime.recover().await.unwrap();
     for one in recovered {
-        let mut waits = match one.taken_up {
-            TakenUp::Ended(_) => None,
-            TakenUp::Waits(outcome) => Some(outcome),
-            TakenUp::Failed(error) => panic!("{error}"),
+        let mut waits = match one.resumption {
+            Resumption::Ended(_) => None,
+            Resumption::Waits(outcome) => Some(outcome),
+            Resumption::Failed(error) => panic!("{error}"),
         };
         while let Some(outcome) = waits {
             assert_eq!(code(&outcome), "outcome_unknown");
             let asked = waiting_for(&crash.ledger, one.run).await;
             let happened = crash.world.count(&asked) > 0;
-            let answer = if happened { Answer::Happened } else { Answer::DidNotHappen };
+            let answer = if happened { Finding::Happened } else { Finding::DidNotHappen };
             let result = happened.then(|| json!({ "did": asked }));
             let settlement = Settlement { call_id: None, answer, result, by: None };
             let resumed = runtime.resume_run(one.run, Some(settlement)).await.unwrap();
@@ -152,7 +152,7 @@ async fn a_run_can_be_left_to_a_person() {
     let crash = crash(6, "last", OnCrash::Ask).await;
     let runtime = saga(crash.ledger.clone(), &crash.world, "last", OnCrash::Ask);
     let recovered = runtime.recover().await.unwrap();
-    assert!(matches!(recovered[0].taken_up, TakenUp::Waits(_)), "{recovered:?}");
+    assert!(matches!(recovered[0].resumption, Resumption::Waits(_)), "{recovered:?}");
     assert!(runtime.recover().await.unwrap().is_empty(), "it waits, and is not taken up again");
 }
 
@@ -178,11 +178,11 @@ async fn what_the_journals_failure_has_left_goes_on_in_the_same_process_once_it_
         }
         mended.store(true, SeqCst);
         let is_open = !ledger.open_runs(None, 1).await.unwrap().is_empty();
-        let taken_up = runtime.recover_left().await.unwrap();
+        let resumption = runtime.recover_left().await.unwrap();
         left += usize::from(is_open);
         assert_eq!(
             is_open,
-            taken_up.iter().any(|one| !matches!(one.taken_up, TakenUp::Failed(_))),
+            resumption.iter().any(|one| !matches!(one.resumption, Resumption::Failed(_))),
             "boundary {at}"
         );
         let twice = ["first", "second", "last"].into_iter().find(|name| world.count(name) > 1);

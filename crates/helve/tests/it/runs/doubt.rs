@@ -151,8 +151,8 @@ async fn a_finished_run_is_undone_once_somebody_knows_what_became_of_its_part() 
 #[tokio::test]
 async fn a_person_says_what_became_of_a_part_of_a_finished_run_once() {
     for (answer, world_after) in [
-        (Answer::Happened, vec!["write", "slow", "unslow", "unwrite"]),
-        (Answer::DidNotHappen, vec!["write", "slow", "unwrite"]),
+        (Finding::Happened, vec!["write", "slow", "unslow", "unwrite"]),
+        (Finding::DidNotHappen, vec!["write", "slow", "unwrite"]),
     ] {
         let (setup, ledger) = (Setup::new(Recalled::Unknown), ledger());
         let (runtime, world) = (setup.saga(ledger.clone(), OnError::Stop), &setup.world);

@@ -74,10 +74,10 @@ async fn runs_that_hang_keep_their_places_for_a_moment_only() {
     let told = Arc::new(Mutex::new(Vec::new()));
     let tell = {
         let told = Arc::clone(&told);
-        move |one: &helve::runs::Recovered| {
+        move |one: &helve::runs::RecoveredRun| {
             told.lock()
                 .unwrap()
-                .push(matches!(&one.taken_up, TakenUp::Ended(outcome) if outcome.is_success()))
+                .push(matches!(&one.resumption, Resumption::Ended(outcome) if outcome.is_success()))
         }
     };
     survivor.take_over(tell).await.unwrap();
@@ -162,7 +162,7 @@ impl Service {
     }
 
     /// The survivor looks, and again, for this long.
-    async fn looks(&self, seconds: u64) -> Vec<helve::runs::Recovered> {
+    async fn looks(&self, seconds: u64) -> Vec<helve::runs::RecoveredRun> {
         let mut recovered = Vec::new();
         for _ in 0..seconds {
             self.survivor.take_over(|_| {}).await.unwrap();
@@ -186,7 +186,7 @@ async fn a_call_that_may_be_at_work_still_is_not_made_again() {
     // What was at work has come to its end.
     *service.knows.lock().unwrap() = Recalled::Happened(json!("paid once"));
     let recovered = service.looks(15).await.pop().unwrap();
-    let TakenUp::Ended(outcome) = recovered.taken_up else { panic!("{recovered:?}") };
+    let Resumption::Ended(outcome) = recovered.resumption else { panic!("{recovered:?}") };
     assert_eq!(outcome.into_result().unwrap(), "paid once");
     assert_eq!(service.paid.load(SeqCst), 0, "nothing is paid twice");
 }
@@ -195,7 +195,10 @@ async fn a_call_that_may_be_at_work_still_is_not_made_again() {
 async fn what_did_not_happen_in_all_of_its_time_is_done_again() {
     let service = Service::at_work().await;
     let recovered = service.looks(30).await;
-    assert!(matches!(&recovered[..], [one] if matches!(&one.taken_up, TakenUp::Ended(_))), "{recovered:?}");
+    assert!(
+        matches!(&recovered[..], [one] if matches!(&one.resumption, Resumption::Ended(_))),
+        "{recovered:?}"
+    );
     assert_eq!(service.paid.load(SeqCst), 1);
 }
 
@@ -234,7 +237,7 @@ async fn a_run_that_cannot_be_taken_up_is_said_once_and_tried_less_and_less_ofte
     let survivor = runtime(Arc::new(faulty), [works], Settings::default());
     for _ in 0..100 {
         let told = Arc::clone(&told);
-        let tell = move |_: &helve::runs::Recovered| {
+        let tell = move |_: &helve::runs::RecoveredRun| {
             told.fetch_add(1, SeqCst);
         };
         survivor.take_over(tell).await.unwrap();

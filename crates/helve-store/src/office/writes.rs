@@ -10,7 +10,7 @@ const KEPT_MAX: i64 = 10_000;
 
 /// One object that a call writes, with what was there before.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Deed {
+pub struct ObjectWrite {
     /// The account that holds the object.
     pub account: String,
     /// The collection, as the server calls it.
@@ -31,11 +31,16 @@ pub struct Deed {
 
 impl OfficeDb {
     /// Notes what a call is about to write, in the order in which it will.
-    pub async fn note_deeds(&self, call: &str, now: Timestamp, deeds: Vec<Deed>) -> Result<(), OfficeError> {
+    pub async fn note_object_writes(
+        &self,
+        call: &str,
+        now: Timestamp,
+        writes: Vec<ObjectWrite>,
+    ) -> Result<(), OfficeError> {
         let call = call.to_owned();
         self.write(move |db| {
             db.execute("DELETE FROM object_deeds WHERE call = ?1", [&call])?;
-            for (step, deed) in deeds.iter().enumerate() {
+            for (step, write) in writes.iter().enumerate() {
                 db.prepare_cached(
                     "INSERT INTO object_deeds (call, step, noted_at, account, collection, href, before,
                                                before_version, after, after_version, result)
@@ -45,14 +50,14 @@ impl OfficeDb {
                     call,
                     i64::try_from(step).unwrap_or(i64::MAX),
                     now.as_microsecond(),
-                    deed.account,
-                    deed.collection,
-                    deed.href,
-                    deed.before,
-                    deed.before_version,
-                    deed.after,
-                    deed.after_version,
-                    deed.result,
+                    write.account,
+                    write.collection,
+                    write.href,
+                    write.before,
+                    write.before_version,
+                    write.after,
+                    write.after_version,
+                    write.result,
                 ])?;
             }
             db.prepare_cached(
@@ -79,21 +84,21 @@ impl OfficeDb {
     }
 
     /// What a call was about to write.
-    pub async fn deeds(&self, call: &str) -> Result<Vec<Deed>, OfficeError> {
+    pub async fn object_writes(&self, call: &str) -> Result<Vec<ObjectWrite>, OfficeError> {
         let call = call.to_owned();
         self.read(move |db| {
             let mut rows = db.prepare_cached(
                 "SELECT account, collection, href, before, before_version, after, after_version, result
                  FROM object_deeds WHERE call = ?1 ORDER BY step",
             )?;
-            rows.query_map([call], deed)?.collect()
+            rows.query_map([call], object_write)?.collect()
         })
         .await
     }
 }
 
-fn deed(row: &Row<'_>) -> rusqlite::Result<Deed> {
-    Ok(Deed {
+fn object_write(row: &Row<'_>) -> rusqlite::Result<ObjectWrite> {
+    Ok(ObjectWrite {
         account: row.get(0)?,
         collection: row.get(1)?,
         href: row.get(2)?,
