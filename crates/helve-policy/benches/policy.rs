@@ -12,7 +12,7 @@ use std::time::Instant;
 
 use helve::ports::Policy;
 use helve::{Action, Call, Caller, LabelSet, PolicyRequest, PolicyResource, Runtime, Tool, VolatileLedger};
-use helve_policy::{Vocabulary, Policies, PolicyFile};
+use helve_policy::{Policies, PolicyFile, Vocabulary};
 use serde_json::{Value, json};
 
 const ROUNDS: usize = 5;

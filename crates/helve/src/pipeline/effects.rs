@@ -16,12 +16,11 @@ use helve_core::run::{EffectReport, EffectState, StepKind};
 use helve_core::template::Template;
 use helve_core::{Call, Context, ContextParts, ErrorCode, Status, Tool, ToolError};
 use jiff::SignedDuration;
-use serde_json::value::to_raw_value;
 use serde_json::{Number, Value};
 
-use super::record::{CallRecorder, error_of_run, unavailable};
+use super::record::{CallRecorder, error_of_run, is_redacted, note_of_run, set_payload, unavailable};
 use crate::bus::Bus;
-use crate::runs::{ActiveRun, Event, UndoRecord, UndoState, cascade, cascade_path, undo_below};
+use crate::runs::{ActiveRun, Event, UndoRecord, UndoState, cascade, cascade_path, not_kept, undo_below};
 use crate::runtime::Engine;
 
 /// What a call that may have effects did.
@@ -234,7 +233,7 @@ async fn apply_one(
         );
         let value = guarded(engine.settings.timeout_default, applying).await?;
         let mut step = undo_record.step(&*engine.clock, applied);
-        step.payload = to_raw_value(&value).ok();
+        set_payload(&mut step, note_of_run(&value, &engine.settings.redactor, run));
         undo_record.notes.insert(number(index), value);
         run.commit(&*engine.ledger, Entry::Step(step)).await.map_err(unavailable)?;
         return Ok(EffectState::Applied);
@@ -411,6 +410,10 @@ async fn roll_back_one(
     let taken_back = StepKind::EffectRolledBack { index: number(index) };
     if let Some(handler) = undo_record.tool.effect_handler(index) {
         let applied = undo_record.notes.get(&number(index)).cloned().unwrap_or_default();
+        // Code that is handed something else than it said might take back something else.
+        if is_redacted(&applied) {
+            return Err(not_kept());
+        }
         guarded(engine.settings.timeout_default, handler.roll_back(applied, undo_record.context(engine)))
             .await?;
         return note(&*engine.ledger, &*engine.clock, run, undo_record, taken_back, None).await;
@@ -445,7 +448,7 @@ async fn note(
     error: Option<&ToolError>,
 ) -> Result<(), ToolError> {
     let mut step = undo_record.step(clock, kind);
-    step.payload = error.and_then(|error| to_raw_value(error_of_run(error, run).get()).ok());
+    set_payload(&mut step, error.and_then(|error| error_of_run(error, run).to_json()));
     run.commit(ledger, Entry::Step(step)).await.map_err(unavailable)
 }
 

@@ -44,7 +44,7 @@ use prepare::PreparedCall;
 use ready::Readiness;
 pub(crate) use ready::report;
 use record::CallRecorder;
-pub(crate) use record::error_of_run;
+pub(crate) use record::{error_of_run, is_redacted, result_by_person, set_payload};
 use resolve::ResolvedCall;
 
 /// Runs a call and records it.

@@ -42,7 +42,7 @@ pub(super) use arguments::ArgumentsRecord;
 pub(super) use messages::Messages;
 use redacted::Redacted;
 pub(super) use redacted::Scrubber;
-pub(crate) use redacted::error_of_run;
+pub(crate) use redacted::{error_of_run, is_redacted, note_of_run, result_by_person, set_payload};
 pub(super) use result::ResultRecord;
 use stopwatch::Stopwatch;
 pub(super) use subject::Subject;
@@ -242,9 +242,7 @@ impl<'p> CallRecorder<'p> {
     /// Conditions that did not hold, and what the answer lacks.
     fn all_degraded(&self) -> Vec<String> {
         let conditions = self.messages.degraded().map(|conditions| &**conditions).unwrap_or_default();
-        let shortfall = self.result.shortfall.as_ref();
-        let lacking = shortfall.map(|shortfall| shortfall.lines.as_slice()).unwrap_or_default();
-        [conditions, lacking].concat()
+        [conditions, self.result.lacking()].concat()
     }
 
     /// From now on the end must be on disk before it is reported.

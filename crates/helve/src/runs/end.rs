@@ -134,7 +134,7 @@ async fn cut_short(
     let arguments = parse(&started.arguments);
     let (result, withheld) = match (&earlier.executed, &earlier.settled) {
         (Some((result, withheld)), _) => (result.clone(), *withheld),
-        (None, Some((Finding::Happened, result))) => (result.clone(), false),
+        (None, Some((Finding::Happened, result))) => (result.clone(), pipeline::is_redacted(result)),
         (None, Some((Finding::DidNotHappen, _))) => return None,
         (None, None) if !tool.definition().changes_world() => return None,
         (None, None) => match pipeline::recall(engine, &tool, call_id, started).await {

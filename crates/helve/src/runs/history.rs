@@ -9,6 +9,7 @@ use helve_core::run::{Finding, Step, StepKind};
 use serde_json::Value;
 
 use super::active::UndoState;
+use crate::pipeline::is_redacted;
 
 /// What had happened in a run before it was taken up again. Empty for a new one.
 #[derive(Debug, Default)]
@@ -55,6 +56,14 @@ impl History {
 
     pub(crate) fn call(&self, call_id: CallId) -> Option<&Earlier> {
         self.calls.get(&call_id)
+    }
+
+    /// Takes over what a person has just said that a call returned, where its record leaves a secret out.
+    pub(super) fn set_settled_result(&mut self, call_id: CallId, result: Value) {
+        let settled = self.calls.get_mut(&call_id).and_then(|earlier| earlier.settled.as_mut());
+        if let Some((_, kept)) = settled.filter(|(_, kept)| is_redacted(kept)) {
+            *kept = result;
+        }
     }
 
     /// What is known of a part.

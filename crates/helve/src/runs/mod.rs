@@ -33,5 +33,5 @@ pub use part::{left_in_doubt, left_standing};
 pub(crate) use phase::{Conclusion, EndOf, Event, Halt, OnStop, Phase, Waiting};
 pub(crate) use recover::{Undoing, resume};
 pub use takeover::Recovery;
-pub(crate) use undo::undo_below;
+pub(crate) use undo::{not_kept, undo_below};
 pub(crate) use watch::Watch;

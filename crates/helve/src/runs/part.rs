@@ -13,7 +13,7 @@ use serde_json::Value;
 use super::active::{ActiveRun, Done, UndoRecord};
 use super::history::{Earlier, parse};
 use super::phase::{Event, NoParts, Phase, Waiting};
-use crate::pipeline::{self, Origin, PartOf};
+use crate::pipeline::{self, Origin, PartOf, is_redacted};
 use crate::registry::Registry;
 use crate::runtime::Engine;
 
@@ -363,7 +363,7 @@ pub(super) fn done_before(
             withheld: arguments_withheld
                 || finished.ending.withheld
                 || arguments.is_none()
-                || (finished.payload.result.is_none() && settled.is_none()),
+                || settled.as_ref().map_or(finished.payload.result.is_none(), is_redacted),
             undone: earlier.undone,
             tool,
         }

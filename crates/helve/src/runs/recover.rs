@@ -7,10 +7,8 @@ use futures_util::StreamExt;
 use helve_core::ports::{Holder, JournalError, KeyClaim, Ledger, OpenRun};
 use helve_core::record::{Entry, Started};
 use helve_core::run::{Finding, OnCrash, PartState, StepKind, WaitingFor};
-use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, ToolError};
-use jiff::Timestamp;
+use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
 use serde_json::Value;
-use serde_json::value::to_raw_value;
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
 
@@ -226,11 +224,11 @@ impl Runtime {
         let engine = self.engine();
         let undoing = undoing(&*engine.ledger, &engine.registry, run).await?;
         let mut of_run = undoing.done.iter().map(|done| &done.report);
-        if !of_run.any(|part| part.call_id == call_id && part.state == PartState::Unknown) {
-            return Err(RunError::NotInDoubt(call_id));
-        }
+        let part = of_run.find(|part| part.call_id == call_id && part.state == PartState::Unknown);
+        let part = part.ok_or(RunError::NotInDoubt(call_id))?;
+        let tool = engine.registry.tool(&part.tool);
         let settlement = Settlement { call_id: Some(call_id), answer, result, by };
-        engine.ledger.commit(settled(engine.clock.now(), run, call_id, settlement)).await?;
+        engine.ledger.commit(settled(engine, run, call_id, tool.as_ref(), &settlement)).await?;
         // Another process may have been faster, with another answer.
         let history = History::new(engine.ledger.history(run).await?);
         let claimed =
@@ -416,14 +414,19 @@ async fn go_on_with(
 ) -> Result<Resumption, RunError> {
     let (run, by_hand) = (claimed.run(), claimed.is_asked());
     let mut entries = engine.ledger.history(run).await?;
-    if let Some(settlement) = settlement
-        && let Some(entry) = settle(engine.clock.now(), run, &entries, settlement)
-    {
+    let settlement = settlement.and_then(|settlement| of_what_it_waits_for(&entries, settlement));
+    if let Some((call_id, settlement)) = &settlement {
+        let tool = entries.iter().filter_map(Entry::facts).find(|facts| facts.call_id == *call_id);
+        let tool = tool.and_then(|facts| engine.registry.tool(&facts.tool));
+        let entry = settled(engine, run, *call_id, tool.as_ref(), settlement);
         engine.ledger.commit(entry.clone()).await?;
         entries.push(entry);
     }
     let ending = Ending::of(&entries, cancel);
-    let history = History::new(entries);
+    let mut history = History::new(entries);
+    if let Some((call_id, Settlement { result: Some(result), .. })) = settlement {
+        history.set_settled_result(call_id, result);
+    }
     let started = match history.call(run) {
         Some(Earlier { finished: Some(_), .. }) => return Err(RunError::Ended(run)),
         Some(Earlier { started: Some(started), .. }) => started.clone(),
@@ -528,8 +531,8 @@ async fn go_on(
     }
 }
 
-/// The step that tells what a person found out, about whatever the run waits for.
-fn settle(at: Timestamp, run: CallId, entries: &[Entry], settlement: Settlement) -> Option<Entry> {
+/// What a person found out, with the call that the run waits for. None where they speak of another one.
+fn of_what_it_waits_for(entries: &[Entry], settlement: Settlement) -> Option<(CallId, Settlement)> {
     let call_id = entries.iter().rev().find_map(|entry| match entry {
         Entry::Step(step) if matches!(step.kind, StepKind::Waiting { .. }) => Some(step.call_id),
         Entry::Started(_) | Entry::Step(_) | Entry::Finished(_) => None,
@@ -542,16 +545,23 @@ fn settle(at: Timestamp, run: CallId, entries: &[Entry], settlement: Settlement)
         })
     };
     let call_id = call_id.or_else(started)?;
-    if settlement.call_id.is_some_and(|about| about != call_id) {
-        return None;
-    }
-    Some(settled(at, run, call_id, settlement))
+    settlement.call_id.is_none_or(|about| about == call_id).then_some((call_id, settlement))
 }
 
-fn settled(at: Timestamp, run: CallId, call_id: CallId, settlement: Settlement) -> Entry {
+/// The step that tells what a person found out.
+fn settled(
+    engine: &Engine,
+    run: CallId,
+    call_id: CallId,
+    tool: Option<&Tool>,
+    settlement: &Settlement,
+) -> Entry {
     let Settlement { call_id: _, answer, result, by } = settlement;
-    let mut step = step(at, call_id, run, StepKind::Settled { answer, by });
-    step.payload = result.and_then(|result| to_raw_value(&result).ok());
+    let kind = StepKind::Settled { answer: *answer, by: by.clone() };
+    let mut step = step(engine.clock.now(), call_id, run, kind);
+    let redactor = &engine.settings.redactor;
+    let payload = result.as_ref().and_then(|result| pipeline::result_by_person(result, redactor, tool));
+    pipeline::set_payload(&mut step, payload);
     Entry::Step(step)
 }
 

@@ -5,15 +5,13 @@ use std::sync::Arc;
 use helve_core::expression::Scope;
 use helve_core::record::Entry;
 use helve_core::run::{EffectState, PartState, StepKind, UNDO, Undo};
-use helve_core::schema::redact::REDACTED;
 use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
 use serde_json::Value;
-use serde_json::value::to_raw_value;
 
 use super::active::{ActiveRun, Done, UndoRecord, UndoState, is_below};
 use super::end::clear_up;
 use super::part::{FollowUp, part_at, undoes_below, within};
-use crate::pipeline::{error_of_run, guarded, roll_back};
+use crate::pipeline::{error_of_run, guarded, is_redacted, roll_back, set_payload};
 use crate::runtime::Engine;
 
 /// Undoes the parts of a run at and below `path`. Returns whether nothing of them stands.
@@ -130,7 +128,7 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
             tracing::warn!(call_id = %undo_record.call_id, tool = %undo_record.tool.name(), %error, "a call could not be undone");
             step.kind = StepKind::UndoFailed { code: error.code() };
             run.note_undo_failure(undo_record.call_id, error.message());
-            step.payload = to_raw_value(error_of_run(&error, run).get()).ok();
+            set_payload(&mut step, error_of_run(&error, run).to_json());
             PartState::UndoFailed
         }
     };
@@ -140,13 +138,10 @@ pub(super) async fn undo(engine: &Arc<Engine>, run: &Arc<ActiveRun>, undo_record
     state
 }
 
-fn not_kept() -> ToolError {
+/// Nothing can be undone with what the record leaves out.
+pub(crate) fn not_kept() -> ToolError {
     ToolError::failed("what it takes to undo it was not kept: it holds a secret or is too large")
         .suggest("undo it by hand")
-}
-
-fn is_redacted(arguments: &Value) -> bool {
-    arguments.to_string().contains(REDACTED)
 }
 
 async fn by_handler(

@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use helve::compose::{self, Step};
 use helve::ports::Runs;
 use helve::record::{EndStatus, Entry};
-use helve::{Call, Caller, Layer, Runtime, Stage, Tool, VolatileLedger};
+use helve::{Call, Caller, Layer, Runtime, Shortfall, Stage, Tool, VolatileLedger};
 use helve_testkit::FaultyLedger;
 use serde_json::json;
 use tokio::sync::Semaphore;
@@ -218,8 +218,12 @@ fn indiscreet() -> helve::ToolBuilder {
             "pin": { "type": "string", "writeOnly": true },
             "inner": { "type": "object", "properties": { "phrase": { "type": "string", "format": "password" } } },
             "list": { "type": "array", "items": { "type": "string", "writeOnly": true } } } }))
-        .handler(|arguments, _| async move {
+        .handler(|arguments, context| async move {
             match arguments["mode"].as_str() {
+                Some("lack") => {
+                    context.fall_short(Shortfall { lines: vec![format!("without {arguments}")], is_failure: false });
+                    Ok(json!({}))
+                }
                 Some("fail") => Err(helve::ToolError::failed(format!("cannot use {arguments}")).suggest(arguments.to_string())),
                 _ => Ok(json!({ "said": arguments.to_string() })),
             }
@@ -231,6 +235,7 @@ async fn a_secret_argument_is_recorded_nowhere_whatever_becomes_of_the_call() {
     for arguments in [
         json!({ "pin": "hunter2" }),
         json!({ "pin": "hunter2", "mode": "fail" }),
+        json!({ "pin": "hunter2", "mode": "lack" }),
         json!({ "inner": { "phrase": "hunter2" }, "mode": "fail" }),
         // JSON in a string, as models send it.
         json!({ "inner": "{\"phrase\": \"hunter2\"}" }),

@@ -42,7 +42,8 @@ pub(super) async fn attempt(
         run(engine, tool, call, &context, arguments, deadline, record.subject.run()).await;
     record.result.attach(context.attached());
     record.work.charge(context.charged());
-    record.result.set_shortfall(context.shortfall().filter(|_| result.is_ok()));
+    let shortfall = context.shortfall().filter(|_| result.is_ok());
+    record.result.set_shortfall(shortfall, record.arguments.scrubber());
     let ended = Instant::now();
     let duration_us = u64::try_from((ended - started).as_micros()).unwrap_or(u64::MAX);
     let (error, handler_returned) = (result.as_ref().err(), handler == HandlerEnd::Returned);

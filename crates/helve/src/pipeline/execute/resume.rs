@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use super::super::effects::guarded;
 use super::super::record::CallRecorder;
-use crate::pipeline::{self, Origin};
+use crate::pipeline::{self, Origin, is_redacted};
 use crate::runs::{Event, Waiting, parse};
 use crate::runtime::{Engine, Settings};
 
@@ -53,11 +53,13 @@ pub(super) async fn resume(
     let say_so = format!("find out what {call_id} did, then resume its run and say so");
     match (executed, settled) {
         (Some((result, false)), _) => return Ok(Resume::Answered(result)),
-        (Some((_, true)), _) => {
+        (None, Some((Finding::Happened, result))) if !is_redacted(&result) => {
+            return Ok(Resume::Answered(result));
+        }
+        (Some((_, true)), _) | (None, Some((Finding::Happened, _))) => {
             let message = format!("`{}` has answered, but its answer was not kept", tool.name());
             return Err(wait(WaitingFor::Cancel, message, "the run cannot go on; cancel it".to_owned()));
         }
-        (None, Some((Finding::Happened, result))) => return Ok(Resume::Answered(result)),
         (None, Some((Finding::DidNotHappen, _))) => return Ok(Resume::Again),
         (None, None) if tool.definition().repeatable() => return Ok(Resume::Again),
         (None, None) => {}

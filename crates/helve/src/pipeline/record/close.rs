@@ -11,10 +11,10 @@ use helve_core::record::{
 };
 use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Status, ToolError};
 use serde_json::Value;
-use serde_json::value::to_raw_value;
 
 use super::super::judge::gate_record;
 use super::super::origin::Origin;
+use super::redacted::set_payload;
 use super::{CallRecorder, Redacted, State, Wait, unavailable};
 use crate::runs::{
     Conclusion, EndOf, Event, FollowUp, Halt, Phase, Waiting, leave_dropped, step, wind_up_dropped,
@@ -208,7 +208,7 @@ impl CallRecorder<'_> {
         let mut step = step(self.engine.clock.now(), waiting.call_id, run, kind);
         if let Status::Failed(error) = &status {
             // The person who is asked should know why.
-            step.payload = to_raw_value(self.arguments.scrubber().error(error).get()).ok();
+            set_payload(&mut step, self.arguments.scrubber().error(error).to_json());
         }
         let entry = Entry::Step(step);
         let written = match &self.subject.run {

@@ -10,7 +10,7 @@ pub(in crate::pipeline) struct Messages {
     pub(super) for_model: Redacted<Vec<String>>,
     pub(super) for_user: Redacted<Vec<String>>,
     /// Conditions that do not hold, and without which the call runs.
-    degraded: Option<Arc<[String]>>,
+    degraded: Option<Redacted<Arc<[String]>>>,
 }
 
 impl Messages {
@@ -34,12 +34,11 @@ impl Messages {
 
     /// The call runs although these conditions do not hold.
     pub(in crate::pipeline) fn set_degraded(&mut self, conditions: Vec<String>, scrubber: &Scrubber<'_>) {
-        let lines = scrubber.texts(conditions).into_inner();
-        self.degraded = (!lines.is_empty()).then(|| lines.into());
+        self.degraded = (!conditions.is_empty()).then(|| scrubber.lines(&conditions));
     }
 
     /// Conditions that do not hold, and without which the call runs.
     pub(in crate::pipeline) fn degraded(&self) -> Option<&Arc<[String]>> {
-        self.degraded.as_ref()
+        self.degraded.as_ref().map(Redacted::get)
     }
 }

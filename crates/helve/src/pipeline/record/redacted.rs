@@ -1,13 +1,16 @@
 //! What may be recorded of a call: values without its secrets.
 //!
-//! INVARIANT: only a [`Scrubber`] makes a [`Redacted`] value, and all that is recorded of what a call was given, was
-//! told and answered is made of these. Code that forgets to scrub does not compile.
+//! INVARIANT: only this file makes a [`Redacted`] value, and all that is recorded of what a call was given, was told
+//! and answered is made of these: the payload of its start and of its end, the lines that say what its answer lacks, and
+//! the payload of each step of its run ([`set_payload`], the one place that sets it: a test below reads the sources).
+//! Code that forgets to scrub does not compile.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use helve_core::gate::Vote;
 use helve_core::record::{RawJson, VoteRecord};
+use helve_core::run::Step;
 use helve_core::schema::Redactor;
 use helve_core::schema::redact::{REDACTED, scrub};
 use helve_core::{Advice, Output, Repair, Status, Tool, ToolError};
@@ -32,6 +35,18 @@ impl<T> Redacted<T> {
     }
 }
 
+impl Redacted<ToolError> {
+    /// The same as JSON.
+    pub(crate) fn to_json(&self) -> Option<Redacted<RawJson>> {
+        to_raw_value(&self.0).ok().map(Redacted)
+    }
+}
+
+/// Puts into a step of a run what was said then.
+pub(crate) fn set_payload(step: &mut Step, payload: Option<Redacted<RawJson>>) {
+    step.payload = payload.map(|payload| payload.0);
+}
+
 impl<T> Redacted<Vec<T>> {
     /// Adds more of the same kind.
     pub(super) fn append(&mut self, mut more: Self) {
@@ -42,6 +57,28 @@ impl<T> Redacted<Vec<T>> {
 /// An error as a step of a run may record it, without the secrets of all its calls.
 pub(crate) fn error_of_run(error: &ToolError, run: &ActiveRun) -> Redacted<ToolError> {
     without_secrets(error, &run.secrets())
+}
+
+/// What a tool's own code says that it takes to take back an effect, as a step of its run may record it.
+pub(crate) fn note_of_run(note: &Value, redactor: &Redactor, run: &ActiveRun) -> Option<Redacted<RawJson>> {
+    run.hide(&redactor.secrets_in(None, note));
+    let mut note = redactor.redact(None, note).into_owned();
+    scrub(&mut note, &run.secrets());
+    as_json(&note)
+}
+
+/// What a person says that a call returned, as a step of its run may record it.
+pub(crate) fn result_by_person(
+    result: &Value,
+    redactor: &Redactor,
+    tool: Option<&Tool>,
+) -> Option<Redacted<RawJson>> {
+    as_json(&redactor.redact(tool.and_then(Tool::output), result))
+}
+
+/// Whether something of a recorded value was left out because it is secret.
+pub(crate) fn is_redacted(recorded: &Value) -> bool {
+    recorded.to_string().contains(REDACTED)
 }
 
 fn without_secrets(error: &ToolError, secrets: &[String]) -> Redacted<ToolError> {
@@ -168,6 +205,11 @@ impl<'p> Scrubber<'p> {
         Redacted(texts.into_iter().map(|text| self.text(text).0).collect())
     }
 
+    /// Lines that are kept as long as the call is looked at.
+    pub(super) fn lines(&self, lines: &[String]) -> Redacted<Arc<[String]>> {
+        Redacted(lines.iter().map(|line| self.text(line.as_str()).0).collect())
+    }
+
     /// An error: tools like to repeat what they were given.
     pub(in crate::pipeline) fn error(&self, error: &ToolError) -> Redacted<ToolError> {
         without_secrets(error, &self.secrets)
@@ -278,5 +320,23 @@ mod tests {
         let (shown, is_withheld) = scrubber.arguments(&json!({ "to": "ada" }));
         assert_eq!((shown.unwrap().get().get(), is_withheld), (r#"{"to":"ada"}"#, false));
         assert_eq!(scrubber.text("to ada").get(), "to ada");
+    }
+
+    #[test]
+    fn only_this_file_sets_the_payload_of_a_step() {
+        let sources = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+        let mut folders = vec![sources];
+        let mut setters = Vec::new();
+        while let Some(folder) = folders.pop() {
+            for entry in std::fs::read_dir(folder).unwrap() {
+                let path = entry.unwrap().path();
+                if path.is_dir() {
+                    folders.push(path);
+                } else if std::fs::read_to_string(&path).unwrap().contains(concat!(".pay", "load = ")) {
+                    setters.push(path.file_name().unwrap().to_owned());
+                }
+            }
+        }
+        assert_eq!(setters, ["redacted.rs"]);
     }
 }

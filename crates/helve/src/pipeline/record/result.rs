@@ -21,9 +21,15 @@ pub(in crate::pipeline) struct ResultRecord {
     /// The failure that became a result, because the tool's failure mode says so.
     pub(super) returned: Option<Redacted<ToolError>>,
     /// How the answer is less than was asked for.
-    pub(super) shortfall: Option<Arc<Shortfall>>,
+    shortfall: Option<RecordedShortfall>,
     /// The answer in the richer form that the tool attached.
     pub(super) attached: Option<Arc<RawValue>>,
+}
+
+/// How an answer is less than was asked for, as it is recorded.
+struct RecordedShortfall {
+    lines: Redacted<Arc<[String]>>,
+    is_failure: bool,
 }
 
 impl ResultRecord {
@@ -88,8 +94,20 @@ impl ResultRecord {
     }
 
     /// Notes how the answer is less than was asked for.
-    pub(in crate::pipeline) fn set_shortfall(&mut self, shortfall: Option<&Arc<Shortfall>>) {
-        self.shortfall = shortfall.cloned();
+    pub(in crate::pipeline) fn set_shortfall(
+        &mut self,
+        shortfall: Option<&Arc<Shortfall>>,
+        scrubber: &Scrubber<'_>,
+    ) {
+        self.shortfall = shortfall.map(|shortfall| RecordedShortfall {
+            lines: scrubber.lines(&shortfall.lines),
+            is_failure: shortfall.is_failure,
+        });
+    }
+
+    /// What the answer lacks, one line each.
+    pub(super) fn lacking(&self) -> &[String] {
+        self.shortfall.as_ref().map(|shortfall| &**shortfall.lines.get()).unwrap_or_default()
     }
 
     /// Whether the call counts as failed, although it has a result.

@@ -8,7 +8,8 @@ use helve_core::run::{PartReport, PartState, StepKind, WaitingFor};
 use helve_core::{CallId, ErrorCode, Status, Tool, ToolError};
 use tokio_util::sync::CancellationToken;
 
-use super::{CallRecorder, Redacted, unavailable, unnamed};
+use super::redacted::set_payload;
+use super::{CallRecorder, unavailable, unnamed};
 use crate::runs::{ActiveRun, Done, Event, OnStop, Waiting};
 
 impl CallRecorder<'_> {
@@ -119,7 +120,7 @@ impl CallRecorder<'_> {
         }
         self.require_durable_end();
         let mut step = self.subject.step(StepKind::Executed { withheld: self.result.is_withheld });
-        step.payload = self.result.shown.clone().map(Redacted::into_inner);
+        set_payload(&mut step, self.result.shown.clone());
         run.commit(&*self.engine.ledger, Entry::Step(step)).await.map_err(unavailable)
     }
 

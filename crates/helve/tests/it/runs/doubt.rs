@@ -180,6 +180,22 @@ async fn a_person_says_what_became_of_a_part_of_a_finished_run_once() {
 }
 
 #[tokio::test]
+async fn a_secret_in_what_a_person_found_out_is_not_recorded() {
+    let (setup, ledger) = (Setup::new(Recalled::Unknown), ledger());
+    let runtime = setup.saga(ledger.clone(), OnError::Stop);
+    let outcome = runtime.call(Call::new("saga", json!({}))).await;
+    let (run, part) = (outcome.call_id, outcome.parts[1].call_id);
+    let result = json!({ "did": "slow", "password": "hunter2" });
+    runtime.settle_call(run, part, Finding::Happened, Some(result), None).await.unwrap();
+    let entries = format!("{:?}", ledger.entries());
+    assert!(entries.contains("password") && !entries.contains("hunter2"), "{entries}");
+    // What `unslow` takes holds no secret.
+    let undone = runtime.undo_run(run, Caller::local()).await.unwrap();
+    assert!(undone.is_success(), "{undone:?}");
+    assert_eq!(setup.world.done(), ["write", "slow", "unslow", "unwrite"]);
+}
+
+#[tokio::test]
 async fn what_could_not_be_undone_after_it_was_looked_up_is_tried_again() {
     let (setup, works) = (Setup::new(happened()), Arc::new(AtomicBool::new(false)));
     let (works_now, world) = (works.clone(), setup.world.clone());

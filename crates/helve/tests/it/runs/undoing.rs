@@ -384,3 +384,54 @@ async fn a_run_whose_parts_are_taken_back_says_so() {
     assert_eq!(standing.state, helve::runs::RunState::BeingUndone);
     running.abort();
 }
+
+/// An effect whose code needs the call's password to take it back.
+struct Locker(World);
+
+impl helve::effect::EffectHandler for Locker {
+    fn apply(
+        &self,
+        arguments: Value,
+        _: Value,
+        _: helve::Context,
+    ) -> helve::BoxFuture<'static, Result<Value, ToolError>> {
+        Box::pin(async move { Ok(json!({ "opened_with": arguments["password"] })) })
+    }
+
+    fn roll_back(
+        &self,
+        applied: Value,
+        _: helve::Context,
+    ) -> helve::BoxFuture<'static, Result<(), ToolError>> {
+        self.0.0.lock().unwrap().push(format!("closed with {}", applied["opened_with"]));
+        Box::pin(async { Ok(()) })
+    }
+}
+
+/// Stores something in a locker, after which it may call a tool that is broken.
+fn lock_up(world: &World, later: Option<Effect>) -> ToolBuilder {
+    let effect = Effect::new("opens a locker", count_up(true).change).reversible();
+    let input = json!({ "type": "object", "properties": { "password": { "type": "string" } } });
+    let tool = world.act("store").input_schema(input).effect_handled(effect, Locker(world.clone()));
+    later.into_iter().fold(tool, ToolBuilder::effect)
+}
+
+#[tokio::test]
+async fn a_secret_that_takes_back_an_effect_is_used_at_once_but_not_recorded() {
+    for (later, expected) in
+        [(Some(cascade("broken")), vec!["store", "closed with \"hunter2\""]), (None, vec!["store"])]
+    {
+        let (world, ledger) = (World::default(), Arc::new(VolatileLedger::default()));
+        let tools = [lock_up(&world, later), failing("broken")];
+        let runtime = runtime(ledger.clone(), tools, Settings::default());
+        let outcome = runtime.call(Call::new("store", json!({ "password": "hunter2" }))).await;
+        if outcome.is_success() {
+            // By now only the record knows, and code is not handed half of what it said.
+            let undone = runtime.undo_run(outcome.call_id, Caller::local()).await.unwrap();
+            assert!(!undone.is_success(), "{undone:?}");
+        }
+        assert_eq!(world.done(), expected);
+        let entries = format!("{:?}", ledger.entries());
+        assert!(entries.contains("opened_with") && !entries.contains("hunter2"), "{entries}");
+    }
+}
