@@ -12,7 +12,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use super::execute::UncheckedAnswer;
-use super::record::{CallRecorder, ResultRecord};
+use super::record::{AfterWork, ResultRecord};
 use crate::formats::cleaned;
 use crate::runtime::Settings;
 
@@ -20,10 +20,10 @@ use crate::runtime::Settings;
 pub(super) fn check(
     settings: &Settings,
     answer: UncheckedAnswer,
-    record: &mut CallRecorder<'_>,
+    record: &mut AfterWork<'_, '_>,
 ) -> Result<Status, ToolError> {
-    let kept_bytes_max = record.kept_bytes_max();
-    let (record, scrubber) = (&mut record.result, record.arguments.scrubber_mut());
+    let AfterWork { result: record, scrubber, kept_bytes_max, .. } = record;
+    let kept_bytes_max = *kept_bytes_max;
     let UncheckedAnswer { tool, result } = answer;
     let result = result.map_err(|error| bounded(settings, &tool, error));
     let attached = check_attached(settings, &tool, record);

@@ -18,7 +18,9 @@ use helve_core::{Call, Context, ContextParts, ErrorCode, Status, Tool, ToolError
 use jiff::SignedDuration;
 use serde_json::{Number, Value};
 
-use super::record::{CallRecorder, error_of_run, is_redacted, note_of_run, set_payload, unavailable};
+use super::record::{
+    AfterWork, Subject, WorkRecord, error_of_run, is_redacted, note_of_run, set_payload, unavailable,
+};
 use crate::bus::Bus;
 use crate::runs::{ActiveRun, Event, UndoRecord, UndoState, cascade, cascade_path, not_kept, undo_below};
 use crate::runtime::Engine;
@@ -29,11 +31,19 @@ pub(super) struct Doing {
     pub(super) arguments: Value,
 }
 
+/// Whether a call has answered so that effects follow, which the journal has to know first.
+pub(super) fn are_due(doing: &Doing, status: &Status, subject: &Subject<'_>) -> bool {
+    let is_success = matches!(status, Status::Done(output) if !output.is_failure);
+    is_success && subject.run().is_some() && !doing.tool.definition().effects.is_empty()
+}
+
+/// Applies the effects of a call that has succeeded. `announced`: whether the journal knows that it has.
 pub(super) async fn apply(
     engine: &Arc<Engine>,
     doing: Doing,
     status: Status,
-    record: &mut CallRecorder<'_>,
+    announced: Result<(), ToolError>,
+    record: &mut AfterWork<'_, '_>,
 ) -> Result<Status, ToolError> {
     let Status::Done(output) = &status else { return Ok(status) };
     if output.is_failure {
@@ -46,7 +56,11 @@ pub(super) async fn apply(
     let applied = if undo_record.effects.is_empty() {
         Ok(())
     } else {
-        apply_all(engine, &run, &mut undo_record, record).await
+        restore(&mut undo_record, record.subject);
+        match announced {
+            Ok(()) => apply_all(engine, &run, &mut undo_record, record.work).await,
+            Err(error) => Err(error),
+        }
     };
     record.work.set_effects(reports(&undo_record));
     // Also where an effect failed: what the tool itself did stands, and can be undone.
@@ -61,7 +75,7 @@ pub(super) fn tells_failure(tool: &Tool) -> bool {
 
 /// Sends the notifications of a failed call. Nothing else is changed then, and what cannot be told does not hide
 /// the failure.
-pub(super) fn tell_failure(bus: &Bus, doing: &Doing, error: &Value, record: &mut CallRecorder<'_>) {
+pub(super) fn tell_failure(bus: &Bus, doing: &Doing, error: &Value, record: &mut AfterWork<'_, '_>) {
     let tool = &doing.tool;
     if !tells_failure(tool) {
         return;
@@ -98,7 +112,7 @@ pub(super) fn tell_failure(bus: &Bus, doing: &Doing, error: &Value, record: &mut
 }
 
 /// Keeps what a tool did whose answer is not what it promises: the call has failed, and what it did stands.
-pub(super) fn keep_undescribed(bus: &Bus, doing: Doing, error: &ToolError, record: &mut CallRecorder<'_>) {
+pub(super) fn keep_undescribed(bus: &Bus, doing: Doing, error: &ToolError, record: &mut AfterWork<'_, '_>) {
     let told = Doing { tool: doing.tool.clone(), arguments: doing.arguments.clone() };
     let mut undo_record = done(doing, Value::Null, record);
     undo_record.withheld = true;
@@ -112,7 +126,7 @@ pub(super) fn failed(
     bus: &Bus,
     doing: &Doing,
     checked: &Result<Status, ToolError>,
-    record: &mut CallRecorder<'_>,
+    record: &mut AfterWork<'_, '_>,
 ) {
     let error = match checked {
         Err(error) => shown(error, record),
@@ -123,11 +137,11 @@ pub(super) fn failed(
 }
 
 /// An error for the listeners: without the call's secrets.
-fn shown(error: &ToolError, record: &CallRecorder<'_>) -> Value {
-    serde_json::to_value(record.arguments.scrubber().error(error).get()).unwrap_or_default()
+fn shown(error: &ToolError, record: &AfterWork<'_, '_>) -> Value {
+    serde_json::to_value(record.scrubber.error(error).get()).unwrap_or_default()
 }
 
-fn done(doing: Doing, result: Value, record: &CallRecorder<'_>) -> UndoRecord {
+fn done(doing: Doing, result: Value, record: &AfterWork<'_, '_>) -> UndoRecord {
     UndoRecord {
         call_id: record.subject.call_id(),
         run: record.subject.part().map_or(record.subject.call_id(), |part| part.run),
@@ -147,11 +161,9 @@ async fn apply_all(
     engine: &Arc<Engine>,
     run: &Arc<ActiveRun>,
     undo_record: &mut UndoRecord,
-    record: &mut CallRecorder<'_>,
+    work: &mut WorkRecord,
 ) -> Result<(), ToolError> {
     let tool = undo_record.tool.clone();
-    restore(undo_record, record);
-    record.announce_answer().await?;
     for (index, effect) in tool.definition().effects.iter().enumerate() {
         if !effect.after_success() {
             undo_record.effects[index] = EffectState::Skipped;
@@ -169,7 +181,7 @@ async fn apply_all(
                     continue;
                 }
                 Err(error) if run.is_interrupted() => {
-                    record.work.suspend();
+                    work.suspend();
                     return Err(error);
                 }
                 Err(error) => {
@@ -182,7 +194,7 @@ async fn apply_all(
         };
         roll_back(engine, run, undo_record).await;
         if run.is_interrupted() {
-            record.work.suspend();
+            work.suspend();
         }
         return Err(effect_failed(undo_record, effect, &failed));
     }
@@ -190,8 +202,8 @@ async fn apply_all(
 }
 
 /// What had become of the effects before the run was cut short.
-fn restore(undo_record: &mut UndoRecord, record: &CallRecorder<'_>) {
-    let Some((_, earlier)) = record.subject.cut_short() else { return };
+fn restore(undo_record: &mut UndoRecord, subject: &Subject<'_>) {
+    let Some((_, earlier)) = subject.cut_short() else { return };
     for (index, (kind, value)) in &earlier.effects {
         let state = usize::try_from(*index).ok().and_then(|index| undo_record.effects.get_mut(index));
         let (Some(state), Some(known)) = (state, EffectState::after(kind)) else { continue };

@@ -5,14 +5,14 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use helve_core::hook::HookEvent;
-use helve_core::{Call, ErrorCode, Output, Source, Stage, Stance, Status, Tool, ToolError, Vote, VoteSource};
+use helve_core::{Call, ErrorCode, Output, Source, Stance, Status, Tool, ToolError, Vote, VoteSource};
 use serde_json::{Value, json};
 
 use super::execute::UncheckedAnswer;
 use super::hooks_before::{listening, of_call};
 use super::origin::Origin;
 use super::prepare::fit;
-use super::record::{CallRecorder, ResultRecord};
+use super::record::{AfterWork, BeforeWork, Messages, ResultRecord, Scrubber, WorkRecord};
 use super::{check_output, decide::PermittedCall};
 use crate::hooks::{Fired, Hooks, Listed};
 use crate::runtime::Engine;
@@ -39,72 +39,79 @@ pub(super) fn watch(hooks: &Hooks, permitted: &PermittedCall, origin: &Origin) -
 }
 
 impl Watched {
-    /// Tells hooks what came of the call. They have seen a replayed one before.
+    /// Whether a hook is to be told what came of the call. They have seen a replayed one before, and a tool that was
+    /// not started has not failed.
+    pub(super) fn is_told(&self, result: &Result<Status, ToolError>, work: &WorkRecord) -> bool {
+        let hooks = match result {
+            _ if work.is_replay() => return false,
+            Ok(Status::Done(output)) if !output.is_failure => &self.answered,
+            Ok(Status::Done(_)) => &self.failed,
+            Err(_) if !work.attempts().is_empty() => &self.failed,
+            Ok(Status::Failed(_) | Status::Pending(_)) | Err(_) => return false,
+        };
+        hooks.is_some()
+    }
+
+    /// Tells hooks what came of the call.
     pub(super) async fn tell(
         self: Box<Self>,
         engine: &Arc<Engine>,
         result: Result<Status, ToolError>,
-        record: &mut CallRecorder<'_>,
+        record: &mut AfterWork<'_, '_>,
     ) -> Result<Status, ToolError> {
         match result {
-            _ if record.work.is_replay() => result,
-            Ok(Status::Done(output)) if !output.is_failure => {
-                let Some(hooks) = self.answered.clone() else { return Ok(Status::Done(output)) };
-                record.enter(Stage::HooksAfter);
-                self.tell_answer(engine, &hooks, output, record).await
-            }
+            Ok(Status::Done(output)) if !output.is_failure => self.tell_answer(engine, output, record).await,
             Ok(Status::Done(output)) => {
                 let error = output.value.pointer("/error/message").and_then(Value::as_str);
                 let error = error.unwrap_or("the tool failed").to_owned();
                 self.tell_failure(engine, error, false, record).await;
                 Ok(Status::Done(output))
             }
-            Err(error) if !record.work.attempts().is_empty() => {
+            Ok(Status::Failed(_) | Status::Pending(_)) => result,
+            Err(error) => {
                 let cancelled = error.code() == ErrorCode::Cancelled;
                 self.tell_failure(engine, error.message().to_owned(), cancelled, record).await;
                 Err(error)
             }
-            // A tool that was not started has not failed.
-            Ok(Status::Failed(_) | Status::Pending(_)) | Err(_) => result,
         }
     }
 
     async fn tell_answer(
         &self,
         engine: &Arc<Engine>,
-        hooks: &[Listed],
         output: Output,
-        record: &mut CallRecorder<'_>,
+        record: &mut AfterWork<'_, '_>,
     ) -> Result<Status, ToolError> {
-        let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, &record.subject);
+        let Some(hooks) = &self.answered else { return Ok(Status::Done(output)) };
+        let mut of = of_call(HookEvent::PostToolUse, &self.tool, &self.call, record.subject);
         of.more.push(("tool_response", output.value.clone()));
         // What MCP clients get besides it is shown too, or it would pass hooks by.
         if record.result.attached_more_than(&output.value, Some(&self.tool)) {
-            of.more.extend(attached(&record.result));
+            of.more.extend(attached(record.result));
         }
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: taking the call back now changes nothing about that.
         let Ok(Some(fired)) = of.fire(engine, hooks, None).await else { return Ok(Status::Done(output)) };
-        tell(&fired, record);
+        tell(&fired, record.messages, record.scrubber);
         if let Some((by, failure)) = fired.blocking_failures().next() {
             // The operator wants no result to pass that this hook has not seen.
             record.result.attach(None);
-            let why = record.arguments.scrubber().text(format!("{by} failed: {failure}"));
+            let why = record.scrubber.text(format!("{by} failed: {failure}"));
             return Err(self.withheld(why.get()));
         }
         let is_served = self.tool.definition().source == Source::Mcp;
         let replaced = fired.updated_output.or(fired.updated_mcp_output.filter(|_| is_served));
         let Some(replaced) = replaced else { return Ok(Status::Done(output)) };
         record.result.attach(None);
-        record.gate.ballot.add(
+        record.ballot.add(
             Vote::named(VoteSource::Hook, Arc::clone(&replaced.by), Stance::Allow)
                 .because("with another result"),
         );
-        record.arguments.note(fired.conflicts.iter().cloned());
+        record.note(fired.conflicts.iter().cloned());
         let answer = UncheckedAnswer { tool: self.tool.clone(), result: Ok(replaced.what) };
         check_output::check(&engine.settings, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
-            self.withheld(record.arguments.scrubber().text(why).get())
+            self.withheld(record.scrubber.text(why).get())
         })
     }
 
@@ -113,21 +120,20 @@ impl Watched {
         engine: &Arc<Engine>,
         error: String,
         is_interrupt: bool,
-        record: &mut CallRecorder<'_>,
+        record: &mut AfterWork<'_, '_>,
     ) {
-        let Some(hooks) = self.failed.clone() else { return };
-        record.enter(Stage::HooksAfter);
-        let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, &record.subject);
+        let Some(hooks) = &self.failed else { return };
+        let mut of = of_call(HookEvent::PostToolUseFailure, &self.tool, &self.call, record.subject);
         of.more.push(("error", error.into()));
-        of.more.extend(attached(&record.result));
+        of.more.extend(attached(record.result));
         of.more.push(("is_interrupt", is_interrupt.into()));
         of.more.push(("duration_ms", self.duration_ms()));
         // A caller that took the call back does not wait, and gets to hear nothing.
         if is_interrupt {
-            return of.fire_in_background(engine, &hooks).await;
+            return of.fire_in_background(engine, hooks).await;
         }
-        if let Ok(Some(fired)) = of.fire(engine, &hooks, None).await {
-            tell(&fired, record);
+        if let Ok(Some(fired)) = of.fire(engine, hooks, None).await {
+            tell(&fired, record.messages, record.scrubber);
         }
     }
 
@@ -150,10 +156,9 @@ fn attached(result: &ResultRecord) -> Option<(&'static str, Value)> {
 }
 
 /// What hooks say after the fact reaches the model with the result, and the user.
-fn tell(fired: &Fired, record: &mut CallRecorder<'_>) {
-    let scrubber = record.arguments.scrubber();
-    record.messages.tell_model(fired.for_model(), scrubber);
-    record.messages.tell_user(fired.for_user(), scrubber);
+fn tell(fired: &Fired, messages: &mut Messages, scrubber: &Scrubber<'_>) {
+    messages.tell_model(fired.for_model(), scrubber);
+    messages.tell_user(fired.for_user(), scrubber);
 }
 
 /// Arguments of a call that may be denied, where hooks want to know of that.
@@ -174,7 +179,7 @@ impl Denial {
         mut self: Box<Self>,
         engine: &Arc<Engine>,
         error: ToolError,
-        record: &mut CallRecorder<'_>,
+        record: &mut BeforeWork<'_, '_>,
     ) -> ToolError {
         let is_gate = matches!(
             error.code(),
@@ -186,12 +191,12 @@ impl Denial {
         if limits.is_err() || fit(&engine.settings, &tool, &mut self.call.arguments).is_err() {
             return error;
         }
-        let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, &record.subject);
+        let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, record.subject);
         of.more.push(("reason", error.message().into()));
         let Ok(Some(fired)) = of.fire(engine, &self.hooks, self.call.cancellation.as_ref()).await else {
             return error;
         };
-        tell(&fired, record);
+        tell(&fired, record.messages, record.arguments.scrubber());
         match fired.to_output().specific.and_then(|specific| specific.retry) {
             Some(true) => error.retryable(true).suggest("a hook says that the call may be tried again"),
             Some(false) | None => error,

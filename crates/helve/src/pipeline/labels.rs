@@ -18,7 +18,7 @@ use serde_json::Value;
 
 use super::decide::PermittedCall;
 use super::execute::Executed;
-use super::record::{CallRecorder, HowKnown, ResultRecord, Subject, WorkRecord, unavailable};
+use super::record::{AfterWork, HowKnown, ResultRecord, Subject, WorkRecord, unavailable};
 use crate::registry::Registry;
 use crate::runs::parse;
 use crate::runtime::Settings;
@@ -255,13 +255,13 @@ async fn brings_words(sessions: &Sessions, subject: &Subject<'_>, reads: Reads) 
 pub(super) async fn executed(
     sessions: &Sessions,
     executed: &Result<Executed, ToolError>,
-    record: &mut CallRecorder<'_>,
+    record: &mut AfterWork<'_, '_>,
 ) -> Result<(), ToolError> {
     match executed {
         // What its tool has answered is looked at first.
         Ok(Executed::Answered(..)) => Ok(()),
         Ok(Executed::Replayed(status)) => replayed(sessions, status, record).await,
-        Err(_) => brings_words(sessions, &record.subject, record.work.reads()).await,
+        Err(_) => brings_words(sessions, record.subject, record.work.reads()).await,
     }
 }
 
@@ -270,13 +270,13 @@ pub(super) async fn executed(
 async fn replayed(
     sessions: &Sessions,
     status: &Status,
-    record: &mut CallRecorder<'_>,
+    record: &mut AfterWork<'_, '_>,
 ) -> Result<(), ToolError> {
     if record.work.found_out_reads() {
         record.work.set_reads(Reads::Private, HowKnown::Said);
-        enter(sessions, &record.subject, record.gate.ballot.votes(), Reads::Private).await?;
+        enter(sessions, record.subject, record.ballot.votes(), Reads::Private).await?;
     }
-    leave(sessions, Ok(status), &record.subject, &record.result, record.work.reads()).await
+    leave(sessions, Ok(status), record.subject, record.result, record.work.reads()).await
 }
 
 /// A call has answered, perhaps with a failure, with more than its result, or with what its schema

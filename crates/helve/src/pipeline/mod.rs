@@ -59,7 +59,9 @@ pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -
         Box::pin(stages(engine, call, &mut record)).instrument(span).await
     };
     let result = match (result, denial) {
-        (Err(error), Some(denial)) => Err(Box::pin(denial.tell(engine, error, &mut record)).await),
+        (Err(error), Some(denial)) => {
+            Err(Box::pin(denial.tell(engine, error, &mut record.before_work())).await)
+        }
         (result, _) => result,
     };
     let outcome = record.close(result).await;
@@ -135,8 +137,11 @@ async fn stages(
     let watched = hooks_after::watch(&engine.hooks, &permitted, record.subject.origin());
     let result = perform(engine, permitted, record).await;
     match watched {
-        Some(watched) => Box::pin(watched.tell(engine, result, record)).await,
-        None => result,
+        Some(watched) if watched.is_told(&result, &record.work) => {
+            record.enter(Stage::HooksAfter);
+            Box::pin(watched.tell(engine, result, &mut record.after_work())).await
+        }
+        Some(_) | None => result,
     }
 }
 
@@ -212,7 +217,7 @@ async fn perform(
     record.enter(Stage::Execute);
     let executed = execute::execute(engine, permitted, record).await;
     if let Some(sessions) = labelled {
-        Box::pin(labels::executed(sessions, &executed, record)).await?;
+        Box::pin(labels::executed(sessions, &executed, &mut record.after_work())).await?;
     }
     let (answer, doing) = match executed? {
         Executed::Answered(answer, doing) => (answer, doing),
@@ -221,7 +226,7 @@ async fn perform(
     let has_answered = answer.result.is_ok();
 
     record.enter(Stage::CheckOutput);
-    let checked = check_output::check(&engine.settings, answer, record);
+    let checked = check_output::check(&engine.settings, answer, &mut record.after_work());
     if let Some(sessions) = labelled {
         let (subject, work) = (&record.subject, &record.work);
         Box::pin(labels::leave(sessions, checked.as_ref(), subject, &record.result, work.reads())).await?;
@@ -230,14 +235,18 @@ async fn perform(
     match (doing, checked) {
         (Some(doing), Ok(status)) if has_answered => {
             record.enter(Stage::Effects);
-            Box::pin(effects::apply(engine, doing, status, record)).await
+            let announced = match effects::are_due(&doing, &status, &record.subject) {
+                true => record.announce_answer().await,
+                false => Ok(()),
+            };
+            Box::pin(effects::apply(engine, doing, status, announced, &mut record.after_work())).await
         }
         (Some(doing), Err(error)) if has_answered => {
-            effects::keep_undescribed(engine.registry.bus(), doing, &error, record);
+            effects::keep_undescribed(engine.registry.bus(), doing, &error, &mut record.after_work());
             Err(error)
         }
         (Some(doing), checked) => {
-            effects::failed(engine.registry.bus(), &doing, &checked, record);
+            effects::failed(engine.registry.bus(), &doing, &checked, &mut record.after_work());
             checked
         }
         (None, checked) => checked,

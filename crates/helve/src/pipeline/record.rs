@@ -1,6 +1,7 @@
 //! The recorder of a call: opened first, closed last, exactly once.
 //!
-//! It is made of parts with one concern each, and a stage gets only those that it may touch:
+//! It is made of parts with one concern each, and a stage gets only those that it may touch: before the tool runs,
+//! [`BeforeWork`], after it [`AfterWork`]. Only stages that begin or end runs get all of it.
 //!
 //! | part | what it holds |
 //! |---|---|
@@ -14,6 +15,7 @@
 mod arguments;
 mod bill;
 mod close;
+mod dropped;
 mod messages;
 mod redacted;
 mod result;
@@ -21,6 +23,7 @@ mod run;
 mod stopwatch;
 mod subject;
 mod trace;
+mod views;
 mod work;
 
 use std::sync::Arc;
@@ -47,6 +50,7 @@ pub(super) use result::ResultRecord;
 use stopwatch::Stopwatch;
 pub(super) use subject::Subject;
 use trace::OpenTrace;
+pub(super) use views::{AfterWork, BeforeWork};
 pub(super) use work::{HowKnown, WorkRecord};
 
 /// Records a running call. Dropped before it is closed, it records that the caller went away.
@@ -104,18 +108,6 @@ impl GateRecorder {
     }
 }
 
-/// What a stage before the tool may touch: everything but what the tool does and answers.
-pub(super) struct BeforeWork<'r, 'p> {
-    pub(super) subject: &'r Subject<'p>,
-    pub(super) arguments: &'r mut ArgumentsRecord<'p>,
-    pub(super) ballot: &'r mut Ballot,
-    pub(super) messages: &'r mut Messages,
-    /// The question that ended with no, if one did.
-    pub(super) refused_by: &'r mut Option<ApprovalId>,
-    /// When the stage began.
-    pub(super) since: Instant,
-}
-
 /// What the journal has of the call, or must have before it ends.
 struct JournalState {
     /// Whether the journal has, or will have first, that the call has started.
@@ -165,18 +157,6 @@ impl<'p> CallRecorder<'p> {
     /// No journal, no call.
     pub(super) fn refuse_without_journal(&self) -> Result<(), ToolError> {
         self.engine.ledger.check().map_err(unavailable)
-    }
-
-    /// What a stage before the tool may touch.
-    pub(super) fn before_work(&mut self) -> BeforeWork<'_, 'p> {
-        BeforeWork {
-            subject: &self.subject,
-            arguments: &mut self.arguments,
-            ballot: &mut self.gate.ballot,
-            messages: &mut self.messages,
-            refused_by: &mut self.gate.refused_by,
-            since: self.stopwatch.since(),
-        }
     }
 
     /// Books the time so far to the stage that ends, and begins another.
@@ -270,16 +250,6 @@ impl<'p> CallRecorder<'p> {
                 Redacted::into_inner,
             ),
         })
-    }
-
-    /// The largest result that is kept, in bytes of JSON.
-    pub(super) fn kept_bytes_max(&self) -> usize {
-        let settings = &self.engine.settings;
-        // A run may need the results of its parts again, should it be cut short.
-        match self.subject.run().is_some() {
-            true => settings.run_result_bytes_max,
-            false => settings.journal_result_bytes_max,
-        }
     }
 }
 

@@ -38,6 +38,11 @@ impl<'p> ArgumentsRecord<'p> {
         &mut self.scrubber
     }
 
+    /// The scrubber, and what the caller is told about the arguments.
+    pub(super) fn scrubber_and_notes(&mut self) -> (&mut Scrubber<'p>, &mut Redacted<Vec<Repair>>) {
+        (&mut self.scrubber, &mut self.repairs)
+    }
+
     /// The arguments as they are recorded, and whether something of them is missing.
     pub(in crate::pipeline) fn shown(&self) -> (Option<&RawJson>, bool) {
         (self.shown.as_ref().map(Redacted::get), self.is_withheld)

@@ -6,8 +6,7 @@ use helve_core::event::EventKind;
 use helve_core::json::sha256_hex;
 use helve_core::ports::JournalError;
 use helve_core::record::{
-    AttachedRecord, Attempt, CutRecord, EndStatus, Ending, Entry, Finished, GateRecord, HandlerEnd, Payload,
-    RawJson,
+    AttachedRecord, Attempt, CutRecord, EndStatus, Ending, Entry, Finished, GateRecord, Payload, RawJson,
 };
 use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Status, ToolError};
 use serde_json::Value;
@@ -16,9 +15,7 @@ use super::super::judge::gate_record;
 use super::super::origin::Origin;
 use super::redacted::set_payload;
 use super::{CallRecorder, Redacted, State, Wait, unavailable};
-use crate::runs::{
-    Conclusion, EndOf, Event, FollowUp, Halt, Phase, Waiting, leave_dropped, step, wind_up_dropped,
-};
+use crate::runs::{Conclusion, EndOf, Event, FollowUp, Halt, Waiting, step};
 use crate::runtime::stop;
 
 /// Longest arguments that are kept of a call that never got to its tool, in bytes.
@@ -227,7 +224,7 @@ impl CallRecorder<'_> {
     }
 
     /// The entry that says how the call ended. It takes what was recorded with it.
-    fn finished(&mut self, status: &Status) -> Entry {
+    pub(super) fn finished(&mut self, status: &Status) -> Entry {
         let attempts = std::mem::take(&mut self.work.attempts);
         let payload = self.payload(status, &attempts);
         let error = match status {
@@ -373,86 +370,6 @@ impl CallRecorder<'_> {
     }
 }
 
-impl Drop for CallRecorder<'_> {
-    fn drop(&mut self) {
-        if self.state == State::Closed && !self.subject.is_root() {
-            return;
-        }
-        self.settle_bill();
-        let run = self.subject.run.clone();
-        if let Some(run) = &run
-            && self.state == State::Open
-            && let Err(error) = run.release(&*self.engine.ledger)
-        {
-            tracing::error!(run = %run.id, %error, "what a cancelled run did could not be recorded");
-        }
-        if let Some(run) = &run
-            && self.subject.is_root()
-        {
-            if self.state == State::Open && run.ask(Phase::is_lost) {
-                return leave_dropped(self.engine, run);
-            }
-            if self.leaves_parts() {
-                return wind_up_dropped(self.engine, run, &self.subject.facts, self.arguments.shown().0);
-            }
-            self.engine.runs.remove(run);
-        }
-        if self.state == State::Closed {
-            return;
-        }
-        let went_away = went_away().at(self.stopwatch.stage());
-        self.enter(Stage::Record);
-        if self.stopwatch.has_booked(Stage::Execute) && self.journal.wait == Wait::Yes {
-            self.work.attempts.push(Attempt {
-                duration_us: 0,
-                code: Some(ErrorCode::Cancelled),
-                handler: HandlerEnd::Stopped,
-                nothing_done: false,
-            });
-            // Its run has to know, too.
-            self.work.is_cut_off = true;
-        }
-        let repeatable = self.subject.tool().is_none_or(|tool| tool.definition().repeatable());
-        let in_doubt = self.work.is_cut_off && !repeatable;
-        let status = Status::Failed(if in_doubt { went_away.in_doubt() } else { went_away });
-        self.tell_trace(&status);
-        let entry = self.finished(&status);
-        self.announce(&status, self.stopwatch.timings().total_nanos() / 1_000);
-        self.tell_run(&status);
-        self.write_in_background(entry, status);
-    }
-}
-
-impl CallRecorder<'_> {
-    /// Whether it goes away in the middle of a composed run, whose parts are to be undone or listed.
-    fn leaves_parts(&self) -> bool {
-        let composed = self.subject.is_composed();
-        let lives = tokio::runtime::Handle::try_current().is_ok();
-        self.state == State::Open && composed && self.journal.has_start && lives
-    }
-
-    /// From a destructor nothing can be awaited; a key is given back by a task.
-    fn write_in_background(&mut self, entry: Entry, status: Status) {
-        let call_id = self.subject.facts.call_id;
-        let lost = move |error: JournalError| tracing::error!(%call_id, %error, "a cancelled call could not be recorded");
-        match (self.journal.claim.take(), tokio::runtime::Handle::try_current()) {
-            (Some(claim), Ok(handle)) => {
-                let journal = Arc::clone(&self.engine.ledger);
-                handle.spawn(async move {
-                    if let Err(error) = journal.finish(entry, claim, Arc::new(status)).await {
-                        lost(error);
-                    }
-                });
-            }
-            _ => {
-                if let Err(error) = self.engine.ledger.append(entry) {
-                    lost(error);
-                }
-            }
-        }
-    }
-}
-
 /// A run that went on without its parts because the journal refused them all has not succeeded.
 fn without_halted(status: Status, halt: Halt) -> Status {
     match (status, halt) {
@@ -497,10 +414,6 @@ fn waits(call_id: CallId, status: Status) -> ToolError {
             ToolError::new(ErrorCode::OutcomeUnknown, format!("the run waits for what became of {call_id}"))
         }
     }
-}
-
-fn went_away() -> ToolError {
-    ToolError::new(ErrorCode::Cancelled, "the caller went away before the call had ended")
 }
 
 pub(super) fn end_status(status: &Status) -> EndStatus {
