@@ -48,90 +48,69 @@ impl fmt::Display for Stance {
     }
 }
 
-/// Who votes on a call. The gate decides by this, and never by a name: names come from
-/// configuration and from code, and anybody could call themselves `labels`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum VoteSource {
-    /// The check that a caller says who they are.
-    Authentication,
-    /// The list of tools that the caller's key may use.
-    AccessList,
-    /// What a role may do, where no policy says otherwise.
-    Role,
-    /// A Cedar policy, or one in Rust ([`Policy`](crate::ports::Policy)).
-    Policy,
-    /// A person's trust in what came with a project.
-    Trust,
-    /// A rule that allows, asks or denies.
-    Rule,
-    /// The mode of permissions.
-    Mode,
-    /// A hook before the call.
-    Hook,
-    /// The program around Helve that is asked in place of a person.
-    Program,
-    /// The calling agent itself.
-    Agent,
-    /// The state of the session.
-    Session,
-    /// The labels of the session.
-    Labels,
-    /// The tool's risk.
-    Risk,
-    /// Completion of an argument, for which nobody is asked.
-    Completion,
-    /// An event from outside, for which nobody is asked.
-    Event,
-    /// A person, by an approval or a rule made of one.
-    Person,
-    /// The decision before the run was cut short.
-    Earlier,
+/// The one table of sources: each with its words, and the code of the error when it denies a call.
+macro_rules! sources {
+    ($($(#[$doc:meta])* $variant:ident $words:literal $denial:ident;)*) => {
+        /// Who votes on a call. The gate decides by this, and never by a name: names come from
+        /// configuration and from code, and anybody could call themselves `labels`.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize)]
+        #[serde(rename_all = "snake_case")]
+        pub enum VoteSource {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl VoteSource {
+            /// Every source.
+            pub const ALL: &[Self] = &[$(Self::$variant,)*];
+
+            /// The words for it where it has no name.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $words,)* }
+            }
+
+            /// The code of the error when it denies a call.
+            pub fn denial(self) -> ErrorCode {
+                match self { $(Self::$variant => ErrorCode::$denial,)* }
+            }
+        }
+    };
 }
 
-impl VoteSource {
-    /// The words for it where it has no name.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Authentication => "authentication",
-            Self::AccessList => "access list",
-            Self::Role => "role",
-            Self::Policy => "policy",
-            Self::Trust => "trust",
-            Self::Rule => "rule",
-            Self::Mode => "mode",
-            Self::Hook => "hook",
-            Self::Program => "can_use_tool",
-            Self::Agent => "agent",
-            Self::Session => "session",
-            Self::Labels => "labels",
-            Self::Risk => "risk",
-            Self::Completion => "completion",
-            Self::Event => "event",
-            Self::Person => "approval",
-            Self::Earlier => "permitted before",
-        }
-    }
-
-    /// The code of the error when it denies a call.
-    pub fn denial(self) -> ErrorCode {
-        match self {
-            Self::Authentication | Self::AccessList | Self::Role | Self::Policy => ErrorCode::NotAuthorized,
-            Self::Hook => ErrorCode::HookDenied,
-            Self::Person => ErrorCode::ApprovalDenied,
-            Self::Trust
-            | Self::Rule
-            | Self::Mode
-            | Self::Program
-            | Self::Agent
-            | Self::Session
-            | Self::Labels
-            | Self::Risk
-            | Self::Completion
-            | Self::Event
-            | Self::Earlier => ErrorCode::PermissionDenied,
-        }
-    }
+sources! {
+    /// The check that a caller says who they are.
+    Authentication "authentication" NotAuthorized;
+    /// The list of tools that the caller's key may use.
+    AccessList "access list" NotAuthorized;
+    /// What a role may do, where no policy says otherwise.
+    Role "role" NotAuthorized;
+    /// A policy.
+    Policy "policy" NotAuthorized;
+    /// A person's trust in what came with a project.
+    Trust "trust" PermissionDenied;
+    /// A rule that allows, asks or denies.
+    Rule "rule" PermissionDenied;
+    /// The mode of permissions.
+    Mode "mode" PermissionDenied;
+    /// A hook.
+    Hook "hook" HookDenied;
+    /// The program around Helve that is asked in place of a person.
+    Program "can_use_tool" PermissionDenied;
+    /// The calling agent itself.
+    Agent "agent" PermissionDenied;
+    /// The state of the session.
+    Session "session" PermissionDenied;
+    /// The labels of the session.
+    Labels "labels" PermissionDenied;
+    /// The tool's risk.
+    Risk "risk" PermissionDenied;
+    /// Completion of an argument, for which nobody is asked.
+    Completion "completion" PermissionDenied;
+    /// An event from outside, for which nobody is asked.
+    Event "event" PermissionDenied;
+    /// A person, by an approval or a rule made of one.
+    Person "approval" ApprovalDenied;
+    /// The decision before the run was cut short.
+    Earlier "permitted before" PermissionDenied;
 }
 
 /// What one source says to a call.

@@ -79,10 +79,29 @@ impl Link<'_> {
     }
 }
 
-/// What an entry tells. The number is stored and hashed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Kind {
+/// The one list of kinds: the enum and the way back from its number come from it.
+macro_rules! kinds {
+    ($($(#[$doc:meta])* $variant:ident = $number:literal,)*) => {
+        /// What an entry tells. The number is stored and hashed.
+        #[derive(Debug, Clone, Copy, PartialEq, Eq)]
+        #[repr(u8)]
+        pub enum Kind {
+            $($(#[$doc])* $variant = $number,)*
+        }
+
+        impl Kind {
+            /// The kind that is stored as this number.
+            pub fn from_number(number: i64) -> Option<Self> {
+                match number {
+                    $($number => Some(Self::$variant),)*
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+
+kinds! {
     /// A call is about to start.
     Started = 0,
     /// A call has ended.
@@ -109,28 +128,6 @@ pub enum Kind {
     Keyed = 11,
     /// The oldest entries were removed, or what was said in some. About no call.
     Pruned = 12,
-}
-
-impl Kind {
-    /// The kind with this number.
-    pub fn from_number(number: i64) -> Option<Self> {
-        const ALL: [Kind; 13] = [
-            Kind::Started,
-            Kind::Finished,
-            Kind::Erased,
-            Kind::Released,
-            Kind::Unanchored,
-            Kind::Accepted,
-            Kind::Step,
-            Kind::Migrated,
-            Kind::Vouched,
-            Kind::Adopted,
-            Kind::Spent,
-            Kind::Keyed,
-            Kind::Pruned,
-        ];
-        ALL.into_iter().find(|kind| *kind as i64 == number)
-    }
 }
 
 /// The commitment to a payload.

@@ -125,68 +125,53 @@ pub enum ErrorKind {
     Internal,
 }
 
-/// The pipeline's stages, in order.
-#[derive(
-    Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
-)]
-#[serde(rename_all = "snake_case")]
-pub enum Stage {
-    /// Name to tool.
-    Resolve,
-    /// May this caller use it?
-    Authorize,
-    /// Defaults, repairs, validation.
-    Prepare,
-    /// Hooks before the tool.
-    HooksBefore,
-    /// Integrations and preconditions.
-    Ready,
-    /// Allow, deny or ask.
-    Decide,
-    /// The tool itself.
-    Execute,
-    /// Schema and size of the answer.
-    CheckOutput,
-    /// What the tool changes.
-    Effects,
-    /// Hooks after the tool.
-    HooksAfter,
-    /// Journal and events.
-    Record,
+/// The one table of stages.
+macro_rules! stages {
+    ($($(#[$doc:meta])* $variant:ident $text:literal;)*) => {
+        /// The pipeline's stages, in order.
+        #[derive(
+            Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema,
+        )]
+        #[serde(rename_all = "snake_case")]
+        pub enum Stage {
+            $($(#[$doc])* $variant,)*
+        }
+
+        impl Stage {
+            /// Every stage, in order.
+            pub const ALL: [Self; [$(Self::$variant,)*].len()] = [$(Self::$variant,)*];
+
+            /// The stage as it stands in JSON.
+            pub fn as_str(self) -> &'static str {
+                match self { $(Self::$variant => $text,)* }
+            }
+        }
+    };
 }
 
-impl Stage {
-    /// Every stage, in order.
-    pub const ALL: [Self; 11] = [
-        Self::Resolve,
-        Self::Authorize,
-        Self::Prepare,
-        Self::HooksBefore,
-        Self::Ready,
-        Self::Decide,
-        Self::Execute,
-        Self::CheckOutput,
-        Self::Effects,
-        Self::HooksAfter,
-        Self::Record,
-    ];
-
-    /// The stage as it stands in JSON.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Resolve => "resolve",
-            Self::Authorize => "authorize",
-            Self::Prepare => "prepare",
-            Self::HooksBefore => "hooks_before",
-            Self::Ready => "ready",
-            Self::Decide => "decide",
-            Self::Execute => "execute",
-            Self::CheckOutput => "check_output",
-            Self::Effects => "effects",
-            Self::HooksAfter => "hooks_after",
-            Self::Record => "record",
-        }
-    }
+stages! {
+    /// Name to tool.
+    Resolve "resolve";
+    /// May this caller use it?
+    Authorize "authorize";
+    /// Defaults, repairs, validation.
+    Prepare "prepare";
+    /// Hooks before the tool.
+    HooksBefore "hooks_before";
+    /// Integrations and preconditions.
+    Ready "ready";
+    /// Allow, deny or ask.
+    Decide "decide";
+    /// The tool itself.
+    Execute "execute";
+    /// Schema and size of the answer.
+    CheckOutput "check_output";
+    /// What the tool changes.
+    Effects "effects";
+    /// Hooks after the tool.
+    HooksAfter "hooks_after";
+    /// Journal and events.
+    Record "record";
 }
 
 impl fmt::Display for Stage {

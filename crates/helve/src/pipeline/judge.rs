@@ -193,31 +193,11 @@ pub(super) fn denial(vote: &Vote) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::VoteSource::{
-        AccessList, Agent, Authentication, Completion, Earlier, Event, Hook, Labels, Mode, Person, Policy,
-        Program, Risk, Role, Rule, Session, Trust,
+        Agent, Completion, Earlier, Hook, Labels, Mode, Person, Policy, Program, Risk, Role, Rule, Session,
+        Trust,
     };
     use super::*;
     use Stance::{Allow, Ask, Deny};
-
-    const ALL: [VoteSource; 17] = [
-        Authentication,
-        AccessList,
-        Role,
-        Policy,
-        Trust,
-        Rule,
-        Mode,
-        Hook,
-        Program,
-        Agent,
-        Session,
-        Labels,
-        Risk,
-        Completion,
-        Event,
-        Person,
-        Earlier,
-    ];
 
     /// What is expected of a verdict.
     #[derive(Debug, PartialEq)]
@@ -310,8 +290,10 @@ mod tests {
 
     /// All combinations of up to three votes, of every source and stance.
     fn combinations() -> impl Iterator<Item = Vec<(VoteSource, Stance)>> {
-        let one: Vec<_> =
-            ALL.into_iter().flat_map(|source| [Allow, Ask, Deny].map(|stance| (source, stance))).collect();
+        let one: Vec<_> = VoteSource::ALL
+            .iter()
+            .flat_map(|source| [Allow, Ask, Deny].map(|stance| (*source, stance)))
+            .collect();
         let (two, three) = (one.clone(), one.clone());
         one.clone().into_iter().flat_map(move |a| {
             let three = three.clone();
