@@ -83,7 +83,7 @@ sources! {
     AccessList "access list" NotAuthorized;
     /// What a role may do, where no policy says otherwise.
     Role "role" NotAuthorized;
-    /// A policy.
+    /// A Cedar policy, or one in Rust ([`Policy`](crate::ports::Policy)).
     Policy "policy" NotAuthorized;
     /// A person's trust in what came with a project.
     Trust "trust" PermissionDenied;
@@ -91,7 +91,7 @@ sources! {
     Rule "rule" PermissionDenied;
     /// The mode of permissions.
     Mode "mode" PermissionDenied;
-    /// A hook.
+    /// A hook before the call.
     Hook "hook" HookDenied;
     /// The program around Helve that is asked in place of a person.
     Program "can_use_tool" PermissionDenied;

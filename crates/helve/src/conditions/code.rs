@@ -3,25 +3,25 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use helve_core::ports::Host;
 use helve_core::precondition::Check;
 use helve_core::{Context, ToolError};
 use tokio::task::JoinHandle;
 
 use super::evaluate::{CheckedCall, Verdict};
-use crate::runtime::Engine;
 
 /// Runs a check. `otherwise` is the reason where it only says no.
 ///
 /// Its own task: a panic ends the task and not us, and a check that blocks its thread cannot
 /// keep us from noticing that its time is up.
-pub(super) async fn run(
-    engine: &Arc<Engine>,
+pub(super) async fn run_check(
+    host: Arc<dyn Host>,
     check: Arc<dyn Check>,
     asked: CheckedCall<'_>,
     time: Duration,
     otherwise: String,
 ) -> Verdict {
-    let context = asked.context(engine, Instant::now() + time);
+    let context = asked.context(host, Instant::now() + time);
     let (arguments, told) = (asked.arguments().clone(), context.clone());
     let task = tokio::spawn(async move { check.holds(arguments, context).await });
     let mut checking = Checking { task, told };

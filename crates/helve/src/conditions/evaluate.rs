@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use helve_core::memory::MemoryPlace;
 use helve_core::pattern;
-use helve_core::ports::Memory;
+use helve_core::ports::{Host, Memory};
 use helve_core::precondition::{Check, Condition, DependencyStatus, Precondition};
 use helve_core::{Call, CallId, Caller, Context, ContextParts, Tool};
 use serde_json::Value;
@@ -38,10 +38,10 @@ impl CheckedCall<'_> {
     }
 
     /// What a check knows of the call that it is made for.
-    pub(super) fn context(&self, engine: &Arc<Engine>, deadline: Instant) -> Context {
+    pub(super) fn context(&self, host: Arc<dyn Host>, deadline: Instant) -> Context {
         let caller = Arc::clone(self.caller());
         let known = ContextParts::new(self.call_id, self.tool.name().clone(), caller, deadline);
-        Context::from(ContextParts { host: Some(Arc::clone(engine) as _), ..known })
+        Context::from(ContextParts { host: Some(host), ..known })
     }
 }
 
@@ -82,8 +82,9 @@ async fn verdict(
     condition: &Condition,
     time: Duration,
 ) -> Verdict {
-    let run =
-        |check: &Arc<dyn Check>, otherwise| code::run(engine, Arc::clone(check), asked, time, otherwise);
+    let run = |check: &Arc<dyn Check>, otherwise| {
+        code::run_check(Arc::clone(engine) as _, Arc::clone(check), asked, time, otherwise)
+    };
     if let Some(check) = asked.tool.check(index) {
         return run(check, "it does not hold now".to_owned()).await;
     }
@@ -112,7 +113,7 @@ async fn verdict(
         }
         Condition::Custom { id } => match engine.conditions.checks.get(id) {
             Some(NamedCheck::Code(check)) => run(check, format!("the check `{id}` says no")).await,
-            Some(NamedCheck::Tool(check)) => tool_check::run(engine, asked, check).await,
+            Some(NamedCheck::Tool(check)) => tool_check::call_tool(engine, asked, check).await,
             None => Err(format!(
                 "the check `{id}` is not declared; say what it does under `checks` in the \
                  runtime's configuration"

@@ -42,7 +42,7 @@ impl ToolCheck {
 }
 
 /// Boxed: the call takes the whole pipeline, which is where it comes from.
-pub(super) fn run<'a>(
+pub(super) fn call_tool<'a>(
     engine: &'a Arc<Engine>,
     asked: CheckedCall<'a>,
     check: &'a ToolCheck,

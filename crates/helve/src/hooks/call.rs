@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::run::TakenBack;
-use super::{Behalf, Fired, Hooks, Listed, Matched, Names, Spoken, combine, run_all};
-use crate::runtime::{Engine, Judges};
+use super::{Fired, HookRunner, Hooks, Listed, Matched, Names, Spoken, combine, run_all};
+use crate::runtime::Judges;
 
 /// What hooks read about one call.
 pub(crate) struct OfCall<'a> {
@@ -68,25 +68,25 @@ impl OfCall<'_> {
     /// Tells them. None: nobody wants to know of this tool.
     pub(crate) async fn fire(
         self,
-        engine: &Arc<Engine>,
+        runner: &HookRunner<'_>,
         listed: &[Listed],
         taken_back: Option<&CancellationToken>,
     ) -> Result<Option<Fired>, TakenBack> {
-        let matched = self.matching(&engine.hooks, &engine.judges, listed).await;
+        let matched = self.matching(runner.hooks(), runner.judges(), listed).await;
         if matched.is_empty() {
             return Ok(None);
         }
-        let answers = run_all(engine, &matched, &Behalf::Helve, taken_back).await?;
+        let answers = run_all(runner, &matched, taken_back).await?;
         Ok(Some(combine(self.event, answers)))
     }
 
     /// Tells them all while everything goes on, whatever they would say.
-    pub(crate) async fn fire_in_background(self, engine: &Arc<Engine>, listed: &[Listed]) {
-        for mut one in self.matching(&engine.hooks, &engine.judges, listed).await {
+    pub(crate) async fn fire_in_background(self, runner: &HookRunner<'_>, listed: &[Listed]) {
+        for mut one in self.matching(runner.hooks(), runner.judges(), listed).await {
             let entry = super::HookEntry { in_background: true, ..one.listed.entry.clone() };
             let listed = Listed { entry, by: Arc::clone(&one.listed.by) };
             one.listed = &listed;
-            super::run::in_background(engine, &one, &Behalf::Helve);
+            super::run::in_background(runner, &one);
         }
     }
 }

@@ -34,7 +34,7 @@ pub use matcher::{Matcher, MatcherError};
 pub(crate) use names::{Names, Spoken};
 pub(crate) use raised::{Behalf, limits as raise_limits};
 pub use raised::{RAISE, raise_definition};
-pub(crate) use run::{Matched, run_all};
+pub(crate) use run::{HookRunner, Matched, run_all};
 pub use tool::ToolHook;
 
 /// Hooks that run in the background at a time; further ones are not started.

@@ -15,7 +15,7 @@ use helve_core::{
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use super::{Fired, Hooks, combine, run_all};
+use super::{Fired, HookRunner, Hooks, combine, run_all};
 use crate::pipeline::{self, Origin};
 use crate::runtime::{Engine, Judges, Runtime, stop};
 
@@ -138,7 +138,8 @@ impl Runtime {
         let listed = engine.hooks.of(&input.event).unwrap_or_default();
         let matched = Hooks::matching(&listed, &input);
         // Nobody can take this back but by dropping it.
-        let answers = run_all(engine, &matched, behalf, None).await.unwrap_or_default();
+        let runner = HookRunner::new(engine, behalf);
+        let answers = run_all(&runner, &matched, None).await.unwrap_or_default();
         combine(input.event.clone(), answers)
     }
 }

@@ -9,17 +9,55 @@ use std::time::Duration;
 use futures_util::FutureExt;
 use futures_util::future::join_all;
 use helve_core::BoxFuture;
-use helve_core::hook::{HookContext, HookFailure, HookInput, HookOutput};
+use helve_core::hook::{HookContext, HookFailure, HookHost, HookInput, HookOutput};
+use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
-use super::{Answered, Behalf, Listed, Spoken};
-use crate::runtime::Engine;
+use super::{Answered, Behalf, Hooks, Listed, Spoken};
+use crate::runtime::{Engine, Judges};
 
 /// A hook that is told, and what.
 pub(crate) struct Matched<'l> {
     pub(crate) listed: &'l Listed,
     pub(crate) input: Arc<HookInput>,
     pub(crate) spoken: Spoken,
+}
+
+/// What it takes to tell hooks of something.
+pub(crate) struct HookRunner<'e> {
+    hooks: &'e Hooks,
+    judges: &'e Judges,
+    /// Who runs what hooks call.
+    host: Arc<dyn HookHost>,
+    /// Room for hooks that nobody waits for.
+    room: &'e Arc<Semaphore>,
+}
+
+impl<'e> HookRunner<'e> {
+    /// What it takes to tell hooks of something on somebody's behalf.
+    pub(super) fn new(engine: &'e Arc<Engine>, behalf: &Behalf) -> Self {
+        let (hooks, judges) = (&engine.hooks, &engine.judges);
+        Self { hooks, judges, host: behalf.host(engine), room: behalf.room(hooks) }
+    }
+
+    /// The same for hooks of calls, which are told on Helve's own behalf.
+    pub(crate) fn of_calls(engine: &'e Arc<Engine>) -> Self {
+        Self::new(engine, &Behalf::Helve)
+    }
+
+    /// The hooks.
+    pub(crate) fn hooks(&self) -> &'e Hooks {
+        self.hooks
+    }
+
+    /// Who judges calls.
+    pub(crate) fn judges(&self) -> &'e Judges {
+        self.judges
+    }
+
+    fn context(&self, token: CancellationToken) -> HookContext {
+        HookContext::new(token, Arc::clone(&self.host))
+    }
 }
 
 /// The event's call was taken back meanwhile.
@@ -31,18 +69,17 @@ type HookResult = Result<HookOutput, HookFailure>;
 ///
 /// Most hooks in code answer at once: these cost no timer and no trip through the scheduler.
 pub(crate) async fn run_all(
-    engine: &Arc<Engine>,
+    runner: &HookRunner<'_>,
     matched: &[Matched<'_>],
-    behalf: &Behalf,
     taken_back: Option<&CancellationToken>,
 ) -> Result<Vec<Answered>, TakenBack> {
     let token = taken_back.map_or_else(CancellationToken::new, CancellationToken::child_token);
-    let context = HookContext::new(token.clone(), behalf.host(engine));
+    let context = runner.context(token.clone());
     let mut answers: Vec<Answered> = Vec::with_capacity(matched.len());
     let mut going = Vec::new();
     for (index, one) in matched.iter().enumerate() {
         let answer = if one.listed.entry.in_background {
-            in_background(engine, one, behalf);
+            in_background(runner, one);
             Ok(HookOutput::none())
         } else {
             match poll_fn(|cx| Poll::Ready(first_step(one, &context, cx))).await {
@@ -123,14 +160,14 @@ fn crashed() -> HookFailure {
 }
 
 /// Runs a hook while everything goes on. Nobody hears its answer but the log.
-pub(super) fn in_background(engine: &Arc<Engine>, one: &Matched<'_>, behalf: &Behalf) {
+pub(super) fn in_background(runner: &HookRunner<'_>, one: &Matched<'_>) {
     let by = Arc::clone(&one.listed.by);
-    let Ok(room) = Arc::clone(behalf.room(&engine.hooks)).try_acquire_owned() else {
+    let Ok(room) = Arc::clone(runner.room).try_acquire_owned() else {
         tracing::warn!(%by, "a hook was not told: too many run in the background");
         return;
     };
     let (entry, input) = (one.listed.entry.clone(), Arc::clone(&one.input));
-    let context = HookContext::new(engine.hooks.ending(), behalf.host(engine));
+    let context = runner.context(runner.hooks.ending());
     tokio::spawn(async move {
         let time = entry.time();
         let answer = within(time, Box::pin(async { entry.hook.fire(input, context).await })).await;

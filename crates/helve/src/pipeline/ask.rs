@@ -20,7 +20,7 @@ use super::record::{BeforeWork, unavailable};
 pub(super) use crate::approvals::pending;
 use crate::approvals::{binding, leads_outside};
 use crate::runs::parse;
-use crate::runtime::Engine;
+use crate::runtime::{Engine, Settings};
 use crate::sessions::{Fresh, Sessions};
 
 /// The question whether a call may run.
@@ -141,7 +141,7 @@ async fn make_preview(
     call: &Call,
     record: &BeforeWork<'_, '_>,
 ) -> Result<Option<Preview>, ToolError> {
-    let at_most = preview_timeout(engine, tool);
+    let at_most = preview_timeout(&engine.settings, tool);
     let deadline = std::time::Instant::now() + at_most;
     let known =
         ContextParts::new(record.subject.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
@@ -165,8 +165,7 @@ async fn make_preview(
 
 /// How long a tool may take to show what it would do. One that must show it looks at all that the call would use, a file
 /// on a slow server say, so it gets the time that it names for a call.
-fn preview_timeout(engine: &Engine, tool: &Tool) -> Duration {
-    let settings = &engine.settings;
+fn preview_timeout(settings: &Settings, tool: &Tool) -> Duration {
     let own = tool.definition().timeout_ms.filter(|_| tool.handler().needs_preview());
     let own = own.map_or(Duration::ZERO, Duration::from_millis).min(settings.timeout_max);
     settings.precondition_timeout.max(own)

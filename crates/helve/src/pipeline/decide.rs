@@ -8,6 +8,7 @@ use helve_core::approval::{Asked, Grant};
 use helve_core::event::EventKind;
 use helve_core::hook::PermissionAnswer;
 use helve_core::permission::PermissionResult;
+use helve_core::ports::{Clock, Ledger};
 use helve_core::{
     Approval, ApprovalId, ApprovalState, Approved, Call, ErrorCode, Outcome, Pending, Stance, Tool,
     ToolError, Vote, VoteSource,
@@ -24,9 +25,10 @@ use super::record::{BeforeWork, unavailable};
 use super::resolve::ResolvedCall;
 use super::votes::{ask_session_rules, collect_votes, refuse, still_allowed};
 use crate::approvals::{binding, outcome_of_repeated};
+use crate::hooks::HookRunner;
 use crate::permissions::{PermissionQuestion, suggestions};
 use crate::runs::parse;
-use crate::runtime::{Engine, Judges, stop};
+use crate::runtime::{Engine, Judges, Settings, stop, stop::Stop};
 
 /// How long the program around Helve may take to answer.
 const PROGRAM_TIMEOUT: Duration = Duration::from_secs(600);
@@ -122,7 +124,8 @@ pub(super) async fn decide(
         Verdict::Ask(reasons) => Some(reasons),
     };
     if let Some(id) = record.subject.origin().approval() {
-        return Box::pin(use_up(engine, tool, call, id, record)).await;
+        let used_up = use_up(&engine.judges, &*engine.ledger, &*engine.clock, tool, call, id, record);
+        return Box::pin(used_up).await;
     }
     if tool.is_composed() && record.subject.origin().is_outside() {
         let outer = binding(&tool, &call, None);
@@ -156,11 +159,14 @@ async fn ask(
         Verdict::Allow => return Ok(Decision::Allow(PermittedCall::unasked(tool, call))),
         Verdict::Deny(vote) => return Err(refuse(vote, record.ballot)),
     };
-    let (tool, call) = match ask_hooks(engine, tool, call, &reasons, record).await? {
+    let runner = HookRunner::of_calls(engine);
+    let hooked = ask_hooks(&runner, &engine.settings, tool, call, &reasons, record).await?;
+    let (tool, call) = match hooked {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
-    let (tool, call) = match ask_program(engine, tool, call, &reasons, record).await? {
+    let asking = (&engine.judges, &engine.settings, &engine.stop);
+    let (tool, call) = match ask_program(asking, tool, call, &reasons, record).await? {
         ControlFlow::Break(permitted) => return Ok(Decision::Allow(permitted)),
         ControlFlow::Continue(unanswered) => unanswered,
     };
@@ -212,17 +218,19 @@ async fn ask(
 /// A call that is made because it was approved uses that approval up, whether or not it would still need
 /// one: else it could be made as often as a caller comes back for it. Nobody is asked anew.
 async fn use_up(
-    engine: &Arc<Engine>,
+    judges: &Judges,
+    ledger: &dyn Ledger,
+    clock: &dyn Clock,
     tool: Tool,
     call: Box<Call>,
     id: ApprovalId,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Decision, ToolError> {
-    let found = engine.ledger.approval(id).await.map_err(unavailable)?;
+    let found = ledger.approval(id).await.map_err(unavailable)?;
     let Some(mut approval) = found else {
         return Err(ToolError::new(ErrorCode::ApprovalDenied, format!("there is no approval {id}")));
     };
-    approval.state = approval.state_at(engine.clock.now());
+    approval.state = approval.state_at(clock.now());
     if approval.state != ApprovalState::Approved {
         return Err(no(&approval, record));
     }
@@ -233,12 +241,13 @@ async fn use_up(
         return Err(ToolError::new(ErrorCode::ApprovalStale, message)
             .suggest("make the call again; a person is asked about it as it is now"));
     }
-    permit(&engine.judges, tool, call, approval, record).await
+    permit(judges, tool, call, approval, record).await
 }
 
 /// Lets hooks answer in place of a person, where they want to.
 async fn ask_hooks(
-    engine: &Arc<Engine>,
+    runner: &HookRunner<'_>,
+    settings: &Settings,
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
@@ -246,7 +255,7 @@ async fn ask_hooks(
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
     let suggestions = suggestions(&tool, reasons.asks_each_time());
     let suggestions = suggestions.iter().filter_map(|update| serde_json::to_value(update).ok()).collect();
-    match hooks_before::permission_request(engine, &tool, &call, suggestions, record).await? {
+    match hooks_before::permission_request(runner, settings, &tool, &call, suggestions, record).await? {
         None => Ok(ControlFlow::Continue((tool, call))),
         Some(PermissionAnswer::Deny { message, interrupt }) => {
             let error = hooks_before::no(&tool, message.as_deref().unwrap_or("a hook gave no reason"));
@@ -259,8 +268,9 @@ async fn ask_hooks(
             if let Some(input) = updated_input {
                 call.arguments = Value::Object(input);
             }
-            still_allowed(&engine.judges, &tool, &call, record.subject, record.ballot).await?;
-            engine.judges.apply(&call.caller, &updated_permissions.unwrap_or_default()).await?;
+            let judges = runner.judges();
+            still_allowed(judges, &tool, &call, record.subject, record.ballot).await?;
+            judges.apply(&call.caller, &updated_permissions.unwrap_or_default()).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }
@@ -268,13 +278,13 @@ async fn ask_hooks(
 
 /// Lets the program around Helve answer, where it wants to.
 async fn ask_program(
-    engine: &Arc<Engine>,
+    (judges, settings, stop): (&Judges, &Settings, &Stop),
     tool: Tool,
     mut call: Box<Call>,
     reasons: &Reasons,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<ControlFlow<PermittedCall, (Tool, Box<Call>)>, ToolError> {
-    let Some(program) = &engine.judges.permissions.can_use_tool else {
+    let Some(program) = &judges.permissions.can_use_tool else {
         return Ok(ControlFlow::Continue((tool, call)));
     };
     let suggestions = suggestions(&tool, reasons.asks_each_time());
@@ -285,7 +295,7 @@ async fn ask_program(
         // In its own task: code that panics must not end the call.
         answer = tokio::time::timeout(PROGRAM_TIMEOUT, tokio::spawn(asked)) => answer,
         () = cancelled(&call) => return Err(ToolError::new(ErrorCode::Cancelled, "the call was taken back")),
-        by = engine.stop.over() => return Err(stop::refused(&by)),
+        by = stop.over() => return Err(stop::refused(&by)),
     };
     // A program that breaks denies.
     let answer = match answer {
@@ -299,7 +309,7 @@ async fn ask_program(
         Some(PermissionResult::Deny { message, .. }) => Err(refuse(program_denies(message), record.ballot)),
         Some(PermissionResult::Allow { updated_input, updated_permissions, .. }) => {
             if let Some(mut input) = updated_input.filter(|input| *input != call.arguments) {
-                fit(&engine.settings, &tool, &mut input)?;
+                fit(settings, &tool, &mut input)?;
                 call.arguments = input;
                 record.arguments.change("the program that was asked", &call.arguments);
             }
@@ -309,8 +319,8 @@ async fn ask_program(
                 Some(remark) => vote.because(remark),
                 None => vote,
             });
-            still_allowed(&engine.judges, &tool, &call, record.subject, record.ballot).await?;
-            engine.judges.apply(&call.caller, &updates).await?;
+            still_allowed(judges, &tool, &call, record.subject, record.ballot).await?;
+            judges.apply(&call.caller, &updates).await?;
             Ok(ControlFlow::Break(PermittedCall::unasked(tool, call)))
         }
     }

@@ -14,8 +14,8 @@ use super::origin::Origin;
 use super::prepare::fit;
 use super::record::{AfterWork, BeforeWork, Messages, ResultRecord, Scrubber, WorkRecord};
 use super::{check_output, decide::PermittedCall};
-use crate::hooks::{Fired, Hooks, Listed};
-use crate::runtime::Engine;
+use crate::hooks::{Fired, HookRunner, Hooks, Listed};
+use crate::runtime::Settings;
 
 /// A call that hooks want to know the end of.
 pub(super) struct Watched {
@@ -55,22 +55,25 @@ impl Watched {
     /// Tells hooks what came of the call.
     pub(super) async fn tell(
         self: Box<Self>,
-        engine: &Arc<Engine>,
+        runner: &HookRunner<'_>,
+        settings: &Settings,
         result: Result<Status, ToolError>,
         record: &mut AfterWork<'_, '_>,
     ) -> Result<Status, ToolError> {
         match result {
-            Ok(Status::Done(output)) if !output.is_failure => self.tell_answer(engine, output, record).await,
+            Ok(Status::Done(output)) if !output.is_failure => {
+                self.tell_answer(runner, settings, output, record).await
+            }
             Ok(Status::Done(output)) => {
                 let error = output.value.pointer("/error/message").and_then(Value::as_str);
                 let error = error.unwrap_or("the tool failed").to_owned();
-                self.tell_failure(engine, error, false, record).await;
+                self.tell_failure(runner, error, false, record).await;
                 Ok(Status::Done(output))
             }
             Ok(Status::Failed(_) | Status::Pending(_)) => result,
             Err(error) => {
                 let cancelled = error.code() == ErrorCode::Cancelled;
-                self.tell_failure(engine, error.message().to_owned(), cancelled, record).await;
+                self.tell_failure(runner, error.message().to_owned(), cancelled, record).await;
                 Err(error)
             }
         }
@@ -78,7 +81,8 @@ impl Watched {
 
     async fn tell_answer(
         &self,
-        engine: &Arc<Engine>,
+        runner: &HookRunner<'_>,
+        settings: &Settings,
         output: Output,
         record: &mut AfterWork<'_, '_>,
     ) -> Result<Status, ToolError> {
@@ -91,7 +95,7 @@ impl Watched {
         }
         of.more.push(("duration_ms", self.duration_ms()));
         // The tool has run: taking the call back now changes nothing about that.
-        let Ok(Some(fired)) = of.fire(engine, hooks, None).await else { return Ok(Status::Done(output)) };
+        let Ok(Some(fired)) = of.fire(runner, hooks, None).await else { return Ok(Status::Done(output)) };
         tell(&fired, record.messages, record.scrubber);
         if let Some((by, failure)) = fired.blocking_failures().next() {
             // The operator wants no result to pass that this hook has not seen.
@@ -109,7 +113,7 @@ impl Watched {
         );
         record.note(fired.conflicts.iter().cloned());
         let answer = UncheckedAnswer { tool: self.tool.clone(), result: Ok(replaced.what) };
-        check_output::check(&engine.settings, answer, record).map_err(|error| {
+        check_output::check(settings, answer, record).map_err(|error| {
             let why = format!("{} put another result in its place: {}", replaced.by, error.message());
             self.withheld(record.scrubber.text(why).get())
         })
@@ -117,7 +121,7 @@ impl Watched {
 
     async fn tell_failure(
         &self,
-        engine: &Arc<Engine>,
+        runner: &HookRunner<'_>,
         error: String,
         is_interrupt: bool,
         record: &mut AfterWork<'_, '_>,
@@ -130,9 +134,9 @@ impl Watched {
         of.more.push(("duration_ms", self.duration_ms()));
         // A caller that took the call back does not wait, and gets to hear nothing.
         if is_interrupt {
-            return of.fire_in_background(engine, hooks).await;
+            return of.fire_in_background(runner, hooks).await;
         }
-        if let Ok(Some(fired)) = of.fire(engine, hooks, None).await {
+        if let Ok(Some(fired)) = of.fire(runner, hooks, None).await {
             tell(&fired, record.messages, record.scrubber);
         }
     }
@@ -177,7 +181,8 @@ impl Denial {
     /// Tells hooks that the gate has denied the call. They may say that it can be tried again.
     pub(super) async fn tell(
         mut self: Box<Self>,
-        engine: &Arc<Engine>,
+        runner: &HookRunner<'_>,
+        settings: &Settings,
         error: ToolError,
         record: &mut BeforeWork<'_, '_>,
     ) -> ToolError {
@@ -187,13 +192,13 @@ impl Denial {
         );
         let Some(tool) = record.subject.tool().cloned().filter(|_| is_gate) else { return error };
         // Nothing that does not fit the tool is shown to a hook.
-        let limits = helve_core::json::check(&self.call.arguments, engine.settings.arguments);
-        if limits.is_err() || fit(&engine.settings, &tool, &mut self.call.arguments).is_err() {
+        let limits = helve_core::json::check(&self.call.arguments, settings.arguments);
+        if limits.is_err() || fit(settings, &tool, &mut self.call.arguments).is_err() {
             return error;
         }
         let mut of = of_call(HookEvent::PermissionDenied, &tool, &self.call, record.subject);
         of.more.push(("reason", error.message().into()));
-        let Ok(Some(fired)) = of.fire(engine, &self.hooks, self.call.cancellation.as_ref()).await else {
+        let Ok(Some(fired)) = of.fire(runner, &self.hooks, self.call.cancellation.as_ref()).await else {
             return error;
         };
         tell(&fired, record.messages, record.arguments.scrubber());

@@ -16,8 +16,8 @@ use super::origin::Origin;
 use super::prepare::{PreparedCall, fit};
 use super::record::{ArgumentsRecord, BeforeWork, Subject};
 use super::resolve::ResolvedCall;
-use crate::hooks::{Answered, Attributed, Fired, Hooks, Listed, OfCall};
-use crate::runtime::{Engine, Settings};
+use crate::hooks::{Answered, Attributed, Fired, HookRunner, Hooks, Listed, OfCall};
+use crate::runtime::Settings;
 
 /// Longest reason that is passed on, in bytes.
 const REASON_BYTES_MAX: usize = 4_096;
@@ -34,14 +34,15 @@ pub(super) fn listening(
 
 /// Tells hooks that a tool is about to be called, and does what they say.
 pub(super) async fn ask(
-    engine: &Arc<Engine>,
+    runner: &HookRunner<'_>,
+    settings: &Settings,
     hooks: Arc<[Listed]>,
     prepared: PreparedCall,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<PreparedCall, ToolError> {
     let ResolvedCall { tool, mut call } = prepared.0;
     let of = of_call(HookEvent::PreToolUse, &tool, &call, record.subject);
-    let fired = of.fire(engine, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let fired = of.fire(runner, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(PreparedCall(ResolvedCall { tool, call })) };
     for answered in &fired.answers {
         cast(answered, record);
@@ -54,7 +55,7 @@ pub(super) async fn ask(
     // What a person has approved is what hooks had made of it then.
     let is_approved = record.subject.origin().approval().is_some();
     if let Some(updated) = fired.updated_input.filter(|_| !is_approved) {
-        let arguments = refit(&engine.settings, &tool, updated.what, record.arguments).map_err(|why| {
+        let arguments = refit(settings, &tool, updated.what, record.arguments).map_err(|why| {
             no(&tool, &format!("{} changed the arguments to what does not fit: {why}", updated.by))
         })?;
         record.arguments.rewrite(&updated.by, &arguments, &fired.conflicts);
@@ -66,13 +67,14 @@ pub(super) async fn ask(
 /// A hook's answer in place of the person who would be asked, if there is one. Arguments in it fit the
 /// tool, and are recorded as the call's.
 pub(super) async fn permission_request(
-    engine: &Arc<Engine>,
+    runner: &HookRunner<'_>,
+    settings: &Settings,
     tool: &Tool,
     call: &Call,
     suggestions: Vec<Value>,
     record: &mut BeforeWork<'_, '_>,
 ) -> Result<Option<PermissionAnswer>, ToolError> {
-    let Some(hooks) = listening(&engine.hooks, &HookEvent::PermissionRequest, call, record.subject.origin())
+    let Some(hooks) = listening(runner.hooks(), &HookEvent::PermissionRequest, call, record.subject.origin())
     else {
         return Ok(None);
     };
@@ -80,7 +82,7 @@ pub(super) async fn permission_request(
     if !suggestions.is_empty() {
         of.more.push(("permission_suggestions", Value::Array(suggestions)));
     }
-    let fired = of.fire(engine, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
+    let fired = of.fire(runner, &hooks, call.cancellation.as_ref()).await.map_err(|_| taken_back())?;
     let Some(fired) = fired else { return Ok(None) };
     record.messages.tell_user(fired.for_user(), record.arguments.scrubber());
     let answer = match (&fired.stopped, fired.permission) {
@@ -104,7 +106,7 @@ pub(super) async fn permission_request(
             PermissionAnswer::Allow { updated_input: None, updated_permissions }
         }
         PermissionAnswer::Allow { updated_input: Some(input), updated_permissions } => {
-            match refit(&engine.settings, tool, input, record.arguments) {
+            match refit(settings, tool, input, record.arguments) {
                 Ok(arguments) => {
                     let why = ["with other arguments".to_owned()].into_iter().chain(bounded);
                     record.ballot.add(vote(&by, Stance::Allow, Some(why.collect::<Vec<_>>().join("; "))));

@@ -30,6 +30,7 @@ use helve_core::{Call, ErrorCode, Outcome, Stage, Stance, Status, ToolError};
 use tracing::Instrument;
 
 use crate::conditions::completed;
+use crate::hooks::HookRunner;
 use crate::runs::{ActiveRun, Undoing};
 use crate::runtime::Engine;
 use authorize::AuthorizedCall;
@@ -60,7 +61,8 @@ pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -
     };
     let result = match (result, denial) {
         (Err(error), Some(denial)) => {
-            Err(Box::pin(denial.tell(engine, error, &mut record.before_work())).await)
+            let (runner, before) = (HookRunner::of_calls(engine), &mut record.before_work());
+            Err(Box::pin(denial.tell(&runner, &engine.settings, error, before)).await)
         }
         (result, _) => result,
     };
@@ -139,7 +141,8 @@ async fn stages(
     match watched {
         Some(watched) if watched.is_told(&result, &record.work) => {
             record.enter(Stage::HooksAfter);
-            Box::pin(watched.tell(engine, result, &mut record.after_work())).await
+            let runner = HookRunner::of_calls(engine);
+            Box::pin(watched.tell(&runner, &engine.settings, result, &mut record.after_work())).await
         }
         Some(_) | None => result,
     }
@@ -156,7 +159,8 @@ async fn gate(
         match hooks_before::listening(&engine.hooks, &HookEvent::PreToolUse, &prepared.0.call, origin) {
             Some(hooks) => {
                 record.enter(Stage::HooksBefore);
-                Box::pin(hooks_before::ask(engine, hooks, prepared, &mut record.before_work())).await?
+                let (runner, before) = (HookRunner::of_calls(engine), &mut record.before_work());
+                Box::pin(hooks_before::ask(&runner, &engine.settings, hooks, prepared, before)).await?
             }
             None => prepared,
         };
