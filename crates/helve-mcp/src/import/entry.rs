@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use serde_json::{Map, Value};
 
-use super::Found;
+use super::ServerFile;
 use super::inline::{Extract, Secrets};
 use super::variables::Variables;
 use crate::config::{OAuthConfig, ServerConfig, TransportChoice};

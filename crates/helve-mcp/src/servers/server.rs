@@ -33,7 +33,7 @@ use crate::log::Log;
 use crate::oauth::OAuthError;
 use crate::pins::Pins;
 pub(super) use reach::{STEADY, backoff};
-use told::Told;
+use told::ServerReport;
 pub(super) use told::identity;
 
 /// What all servers have in common.

@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use helve_office::account::Fault;
-use helve_office::connect::discover_mail::{Candidate, Found, Service, candidates, check};
+use helve_office::connect::discover_mail::{Candidate, Evidence, Service, candidates, check};
 use helve_office::connect::dns::Resolver;
 use helve_office::connect::presets::PRESETS;
 use helve_office::text::Address;
@@ -122,7 +122,7 @@ async fn servers_that_a_domain_names_come_in_its_order() {
             "Submission smtp.example.test:587 StartTls",
         ]
     );
-    assert!(found.iter().all(|candidate| candidate.found == Found::Dns));
+    assert!(found.iter().all(|candidate| candidate.found == Evidence::Dns));
 }
 
 #[tokio::test]
@@ -142,8 +142,8 @@ async fn providers_are_known_by_their_domains_and_exchangers() {
     ] {
         let found = candidates(&address(who), &resolver).await;
         let name = found.first().and_then(|candidate| match candidate.found {
-            Found::Preset(preset) => Some(preset.name),
-            Found::Dns | Found::Guessed => None,
+            Evidence::Preset(preset) => Some(preset.name),
+            Evidence::Dns | Evidence::Guessed => None,
         });
         assert_eq!(name, wanted, "{who}");
     }
@@ -165,7 +165,7 @@ async fn a_login_is_tried_and_the_server_says_what_it_can() {
         (Service::Submission, "smtps", "8BITMIME"),
         (Service::Submission, "smtp", "SIZE 26214400"),
     ] {
-        let candidate = Candidate { service, server: server(&servers, which), found: Found::Dns };
+        let candidate = Candidate { service, server: server(&servers, which), found: Evidence::Dns };
         let checked = check(&candidate, &password("alice")).await.unwrap();
         assert!(checked.abilities.iter().any(|ability| ability == can), "{which}: {:?}", checked.abilities);
         assert_eq!(checked.folders, (service == Service::Imap).then_some(6));

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use similar::TextDiff;
 
-use super::asked::Asked;
+use super::asked::RequestedEncoding;
 use super::atomic::Locked;
 use super::change::{Change, Former, blocking, change, check_size, read_whole, spot_to_write};
 use super::setup::Files;

@@ -15,7 +15,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::asked::Asked;
+use super::asked::RequestedEncoding;
 use super::at_hand;
 use super::change::blocking;
 use super::fault::failed;

@@ -16,7 +16,7 @@ use rustix::io::Errno;
 use super::at_hand;
 use super::fault::{failed, forbidden, is_escape, outside};
 use super::near;
-use super::path::Given;
+use super::path::GivenPath;
 use crate::builtin::wrong_argument;
 
 /// How many links are followed, as in the kernel.

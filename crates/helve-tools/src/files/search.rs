@@ -181,7 +181,7 @@ fn answer(files: &Files, input: &Input, context: &Context) -> Result<Output, Too
         let (walk, folder) = Walk::new(&files.roots, &place, filter)?;
         crew.search(&walk, folder)
     };
-    let matches::Found { mut hits, mut paths, searched, matched, why } = found;
+    let matches::SearchTotals { mut hits, mut paths, searched, matched, why } = found;
     hits.sort_by(|a, b| (&a.path, a.line).cmp(&(&b.path, b.line)));
     paths.sort();
     Ok(Output {

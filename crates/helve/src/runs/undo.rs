@@ -6,7 +6,6 @@ use helve_core::expression::Scope;
 use helve_core::record::Entry;
 use helve_core::run::{EffectState, PartState, StepKind, UNDO, Undo};
 use helve_core::{BoxFuture, Call, ErrorCode, Status, ToolError};
-use serde_json::Value;
 
 use super::active::{ActiveRun, Done, UndoRecord, UndoState, is_below};
 use super::end::clear_up;

@@ -16,7 +16,7 @@ use super::fault::{refused, wrong};
 use super::fields::{Written, unwritable};
 use super::reach::Place;
 use super::shown::{EventShown, person};
-use super::time::Given;
+use super::time::GivenTime;
 use crate::Office;
 use crate::ical::{Component, DateValue, Document, DurationValue, EditError, Eol, NewProperty, Property};
 use crate::objects::{ObjectId, mailto, main_component};

@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 
 use super::fault::{refused, wrong};
-use super::time::Given;
+use super::time::GivenTime;
 use crate::ical::{Component, DateValue, Document, EditError, Eol, NewProperty};
 use crate::recurrence::edit::define_zone;
 use crate::rule::{End, Frequency, Rule, with_end};
