@@ -41,7 +41,7 @@ pub trait Backend: Send + 'static {
 /// Whether a group can be written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Readiness {
-    /// It can.
+    /// The group can be written.
     Ready,
     /// It cannot, and nothing has changed.
     NotYet,

@@ -23,7 +23,7 @@ pub trait Own: Send + Sized + 'static {
     /// Whether it asks for something new, for which space that was set aside is not meant.
     fn is_request(&self) -> bool;
 
-    /// Whether somebody waits for it.
+    /// Whether a caller waits for it.
     fn is_awaited(&self) -> bool;
 
     /// Whether it puts an end to a quarantine, in which nothing else is taken.
@@ -31,10 +31,10 @@ pub trait Own: Send + Sized + 'static {
         false
     }
 
-    /// Tells whoever waits what became of it.
+    /// Tells the waiting caller what became of it.
     fn answer(self, answer: Self::Answer);
 
-    /// Tells whoever waits that it failed. What is to be tried again nonetheless is returned.
+    /// Tells the waiting caller that it failed. What is to be tried again nonetheless is returned.
     fn refuse(self, error: &JournalError) -> Option<Self>;
 }
 
@@ -48,34 +48,34 @@ pub enum Job<O> {
     CommitAll(Vec<Entry>, Option<Reply<()>>),
     /// Claim an idempotency key and write the start of its call.
     Begin {
-        /// The start.
+        /// The start that is written with the claim.
         started: Box<Started>,
-        /// The key.
+        /// The key that is claimed, and by which call.
         claim: KeyClaim,
         /// Where the answer goes.
         reply: Reply<ClaimOutcome>,
     },
     /// Write the end of a call, and what to answer when its key comes again.
     Finish {
-        /// The end.
+        /// The end of the call.
         entry: Entry,
-        /// The key.
+        /// The key that is kept with its answer.
         claim: KeyClaim,
         /// What to answer.
         status: Arc<Status>,
-        /// Where the answer goes, where somebody waits for it.
+        /// Where the answer goes, where a caller waits for it.
         reply: Option<Reply<()>>,
     },
     /// Give back the key of a call that was never run.
     Release {
-        /// The key.
+        /// The key that becomes free.
         scoped_key: [u8; 32],
         /// The call that holds it.
         call_id: CallId,
     },
     /// Erase what was said in a call.
     Erase {
-        /// The call.
+        /// The call whose payloads are erased.
         call_id: CallId,
         /// When that was asked for.
         at: Timestamp,
@@ -115,7 +115,7 @@ impl<O: Own> Job<O> {
         }
     }
 
-    /// Whether somebody waits for it.
+    /// Whether a caller waits for it.
     pub fn is_awaited(&self) -> bool {
         match self {
             Self::Append(_) => false,
@@ -134,7 +134,7 @@ impl<O: Own> Job<O> {
         }
     }
 
-    /// Tells whoever waits that it failed. What remains to be written nonetheless is returned.
+    /// Tells the waiting caller that it failed. What remains to be written nonetheless is returned.
     pub fn refuse(self, error: &JournalError) -> Option<Self> {
         // Nobody may be waiting any more; that is no error.
         match self {
@@ -188,7 +188,7 @@ fn is_report(entry: &Entry) -> bool {
 pub enum ClaimOutcome {
     /// Ours, and on disk.
     Fresh(HeldKey),
-    /// Somebody else's, and decided.
+    /// Another caller's, and decided.
     Settled(Begun),
     /// Another process is running it. Ask again later.
     Elsewhere(Box<Started>),

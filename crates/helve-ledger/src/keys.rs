@@ -48,7 +48,7 @@ impl KeyState {
     }
 }
 
-/// What is known of a key that somebody claims.
+/// What is known of a key that a caller claims.
 #[derive(Debug)]
 pub enum Found {
     /// Nothing, or nothing that counts: the claim is made.
@@ -136,7 +136,7 @@ impl KeyRow {
             KeyState::Running => match standing(earlier)? {
                 // A person has to find that out, and who calls again is told so instead of being kept.
                 Standing::InDoubt => unknown,
-                // Whoever takes it up when the person has answered also ends it, and that may be anybody.
+                // The process that resumes it when the person has answered also ends it, and that may be any process.
                 Standing::Waits | Standing::Others => Found::Elsewhere,
                 Standing::Ours => Found::Ours,
                 Standing::Nobodys if claim.repeatable => return Ok(Meaning::Free(earlier)),

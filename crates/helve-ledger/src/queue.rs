@@ -35,7 +35,7 @@ const COHORT_MIN: usize = 8;
 /// What can be written.
 #[derive(Debug, Clone, Default)]
 pub enum Health {
-    /// Everything.
+    /// Everything can be written.
     #[default]
     Working,
     /// The ends of calls, into the room that the reserve left. Nothing new starts.
@@ -71,7 +71,7 @@ pub struct Queue<O> {
 
 struct State<O> {
     jobs: VecDeque<Job<O>>,
-    // Whether somebody waits for one of them.
+    // Whether a caller waits for one of them.
     awaited: bool,
     // Only then is waking the writer worth a system call.
     writer_waits: bool,

@@ -14,7 +14,7 @@ use jiff::Timestamp;
 
 use crate::job::Reply;
 
-/// A change that somebody waits for, who gets the answer by `reply`.
+/// A change that a caller waits for, who gets the answer by `reply`.
 #[expect(missing_docs, reason = "fields are what they are called")]
 pub enum Request {
     /// Take over an open run.
@@ -57,25 +57,25 @@ pub enum Request {
 pub enum KeyChange {
     /// Keep a new one.
     Create {
-        /// The key.
+        /// The key that is kept from now on.
         key: Box<Key>,
         /// Who made it.
         by: Arc<Caller>,
     },
     /// Take one back.
     Revoke {
-        /// The key.
+        /// The key that no longer counts.
         id: KeyId,
         /// Who takes it back.
         by: Arc<Caller>,
-        /// When.
+        /// When it was taken back.
         at: Timestamp,
     },
     /// Use up a sign-in code.
     Redeem {
-        /// The code.
+        /// The id of the code.
         id: KeyId,
-        /// When.
+        /// When it was used up.
         at: Timestamp,
     },
     /// Note when some were last used.
@@ -101,7 +101,7 @@ pub enum Response {
 }
 
 impl Request {
-    /// Tells whoever waits what became of it.
+    /// Tells the waiting caller what became of it.
     pub fn answer(self, response: Response) {
         // Nobody may be waiting any more; that is no error.
         match (self, response) {
@@ -136,7 +136,7 @@ impl Request {
         }
     }
 
-    /// Tells whoever waits that it failed.
+    /// Tells the waiting caller that it failed.
     pub fn refuse(self, error: &JournalError) {
         let error = error.clone();
         match self {

@@ -1,6 +1,6 @@
 //! Entries that vouch for rows.
 //!
-//! Rows that decide change and are removed, so they are no part of the chain. But whoever writes one appends, in
+//! Rows that decide change and are removed, so they are no part of the chain. But the writer of one appends, in
 //! the same transaction, an entry that names it and carries a digest of it; the last entry that names a row tells
 //! how it must be. So the row is compared when it is used, and by `verify`.
 //!

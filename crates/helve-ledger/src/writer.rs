@@ -1,11 +1,11 @@
 //! The one thread that writes.
 //!
-//! It drains what is queued into one transaction, and tells whoever waits once that is on disk.
+//! It drains what is queued into one transaction, and tells the waiting callers once that is on disk.
 //! While the disk is busy with one group, the next one gathers. Where many were answered together it waits a
 //! little for them to come again, so that they share the next one too.
 //!
 //! When writing fails altogether, what already happened is kept in memory and tried again, from time to time
-//! and whenever somebody flushes. A backend that has some space left may write what already happened into that, while
+//! and at each flush. A backend that has some space left may write what already happened into that, while
 //! new calls are refused.
 
 use std::collections::{HashMap, VecDeque};
@@ -258,7 +258,7 @@ impl<O: Own> Backlog<O> {
         self.held.len() + self.parked.values().map(Vec::len).sum::<usize>()
     }
 
-    /// Tells whoever waits for what is refused, and keeps what remains to be written.
+    /// Tells the callers that wait for what is refused, and keeps what remains to be written.
     fn refuse(&mut self, error: &JournalError, refused: Refused) {
         let held = std::mem::take(&mut self.held);
         let remains = |job: Job<O>| match refused {

@@ -22,8 +22,8 @@ use crate::exit::Exit;
 use crate::failure::Failure;
 use crate::ui::escape;
 
-/// How long hooks that nobody waits for have, once the answer is out, before the process ends. Whoever
-/// started it waits for that end.
+/// How long background hooks have, once the answer is out, before the process ends. The agent that
+/// started the process waits for that end.
 pub(super) const BACKGROUND_WAIT: Duration = Duration::from_secs(2);
 /// The exit code that agents take for: no.
 const BLOCKED: u8 = 2;

@@ -1,4 +1,4 @@
-//! Whoever made a call, where they can be spoken to while it runs.
+//! The client of a call, where it can be spoken to while the call runs.
 
 use std::fmt;
 

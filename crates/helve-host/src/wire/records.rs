@@ -133,8 +133,8 @@ impl AuditRecords {
         Ok((report, plan.held.map(|hold| hold.to_string())))
     }
 
-    /// Reads on a thread that may block, after what is queued is on disk: whoever has made a call
-    /// finds it.
+    /// Reads on a thread that may block, after what is queued is on disk: a caller
+    /// finds the call that it has just made.
     async fn read<T: Send + 'static>(
         &self,
         read: impl FnOnce(&Audit) -> Result<T, StoreError> + Send + 'static,

@@ -104,7 +104,7 @@ impl Note {
 /// Whether the end of a run counts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Fence {
-    /// It does.
+    /// It counts: this process still holds the run.
     Open,
     /// It does not: another process has taken the run over.
     Closed,
@@ -165,7 +165,7 @@ impl RowText {
         Ok(Kind::Finished)
     }
 
-    /// A start.
+    /// Writes the start of a call into the row.
     pub fn set_started(
         &mut self,
         started: &Started,

@@ -377,8 +377,8 @@ pub struct ServerLimits {
     /// Calls that may run at once; more wait.
     #[schemars(range(min = 1, max = 10_000))]
     pub calls: usize,
-    /// Callers and clients that are connected at once, where each has its own connection. Whoever was
-    /// idle for longest makes room.
+    /// Callers and clients that are connected at once, where each has its own connection. The one that
+    /// was idle for longest makes room.
     #[schemars(range(min = 1, max = 10_000))]
     pub callers: usize,
     /// How much of what it writes to stderr is kept, in bytes.

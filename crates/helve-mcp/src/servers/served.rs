@@ -1,6 +1,6 @@
-//! What a server has besides tools, as something that is read through the pipeline. Whoever wants to hear
-//! of changes to it, or to have its arguments completed, tells the server an address or words as well, and
-//! takes the same way under the same name: what is said of reading it holds for that too.
+//! What a server has besides tools, as something that is read through the pipeline. Subscribing to
+//! changes of it, and completing its arguments, tell the server an address or words as well. So they take
+//! the same way under the same name: a decision about reading it holds for them too.
 
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, Weak};
 

@@ -182,7 +182,7 @@ impl Expression {
     }
 }
 
-/// Whoever evaluates would say so too, but only once something has run.
+/// Evaluation would say so too, but only once something has run.
 fn known_filters_and_tests(text: &str) -> Result<(), String> {
     let mut state = STRICT.empty_state();
     // Called with nothing, those that are known complain of that.

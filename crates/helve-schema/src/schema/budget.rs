@@ -3,7 +3,7 @@
 use std::cell::Cell;
 
 /// How many looks at a schema are left. Where a schema refers to itself in several ways, what there is
-/// to see doubles at every level; whoever follows references takes each look from one of these, and
+/// to see doubles at every level; code that follows references takes each look from one of these, and
 /// stops, on the safe side, where none is left.
 ///
 /// ```

@@ -118,7 +118,7 @@ fn look_around(document: Document) -> Result<Looked, Vec<Problem>> {
     if !walk.problems.is_empty() {
         return Err(walk.problems);
     }
-    // Whoever follows references meets each target once on a way, and goes down from there. The sum
+    // Following references meets each target once on a way, and goes down from there. The sum
     // bounds every way, in whatever order references are followed.
     let levels: usize = walk.targets.iter().filter_map(|target| walk.heights.get(target)).sum();
     if levels > LEVELS_EVER_MAX {

@@ -65,8 +65,8 @@ impl Redactor {
         Self { own: Names::of_words(names), key: None }
     }
 
-    /// Marks each secret with a keyed digest (HMAC-SHA-256): whoever reads the record can tell
-    /// whether two are the same, and without the key nobody can find out what they are.
+    /// Marks each secret with a keyed digest (HMAC-SHA-256): a reader of the record can tell
+    /// whether two are the same, and cannot find out what they are without the key.
     pub fn with_key(mut self, key: [u8; 32]) -> Self {
         self.key = Some(MarkKey(key));
         self

@@ -59,7 +59,7 @@ pub struct CallRecord {
 pub struct StepRecord {
     /// When it happened.
     pub at: Timestamp,
-    /// What happened.
+    /// What happened in this step.
     #[serde(flatten)]
     pub kind: StepKind,
     /// What was said: a result, or an error. Absent where nothing was, or once erased.

@@ -7,7 +7,7 @@ use crate::prune::{Cut, EraseStep, PruneStep};
 
 /// A job that only a file knows.
 pub(crate) enum Own {
-    /// Note in the chain that somebody took the journal as it is, and leave what was open in it to a person.
+    /// Note in the chain that a person accepted the journal, and leave what was open in it to a person.
     Accept,
     /// Note in the chain which key signs for the journal, unless it tells that already.
     Keyed(String),

@@ -179,7 +179,7 @@ struct Shape {
     steps: u64,
     /// Recursive descents: `..`.
     descents: u32,
-    /// Filters: `?`.
+    /// Filters, each `?`.
     filters: u32,
     /// `$` within filters.
     roots: u32,

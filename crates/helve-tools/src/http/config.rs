@@ -101,7 +101,7 @@ pub enum QueryStyle {
     Pipe,
     /// `a[x]=1&a[y][z]=2`, and `a[0]=1&a[1]=2` for a list
     Deep,
-    /// JSON, whole.
+    /// JSON as a whole.
     Json,
 }
 

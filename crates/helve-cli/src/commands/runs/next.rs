@@ -15,7 +15,7 @@ pub(super) struct Next {
     pub(super) what: &'static str,
 }
 
-/// Which tools can be undone. Asked only where something stands, and never over a network: whoever looks at the
+/// Which tools can be undone. Asked only where something stands, and never over a network: a look at the
 /// journal does not wait for a host that is down.
 pub(super) struct Undoable<'l> {
     loaded: &'l Loaded,
