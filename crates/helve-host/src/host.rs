@@ -139,7 +139,7 @@ impl Host {
     }
 
     /// What waits for its user's trust at this moment. After `helve trust`, calls run as what was trusted; MCP
-    /// servers and hooks are taken up by the next [`Host`] that is opened.
+    /// servers and hooks are used by the next [`Host`] that is opened.
     pub fn waiting(&self) -> Result<Vec<Waiting>, HostError> {
         let waiting = trust::waiting(&self.loaded)?;
         let shown = |one: &trust::Brought| Waiting {
@@ -202,7 +202,7 @@ fn keep_running(loaded: &Arc<Loaded>, runtime: &Runtime, store: &Arc<Store>) -> 
     let own = runtime.clone();
     tasks.spawn(async move {
         background::keep_taking_over(&own, |recovered| {
-            tracing::info!(run = %recovered.run, "a run that had been left was taken up");
+            tracing::info!(run = %recovered.run, "a run that had been left was resumed");
         })
         .await;
     });

@@ -75,7 +75,7 @@ pub struct Store {
     pub(crate) readers: Readers,
     pub(crate) peers: Arc<Peers>,
     pub(crate) memory: Settings,
-    /// The part of the chain that was checked for runs that are taken up.
+    /// The part of the chain that was checked for runs that are resumed.
     pub(crate) checked: tokio::sync::Mutex<Option<Stretch>>,
     page_limit: Arc<AtomicU32>,
     writer: Mutex<Option<JoinHandle<Result<(), StoreError>>>>,

@@ -97,7 +97,7 @@ pub(crate) enum Purpose {
     Look,
     /// To find out whether calls would work, by doing what they do.
     Try,
-    /// To serve next. Runs that were cut short are taken up then.
+    /// To serve next. Runs that were cut short are resumed then.
     Serve,
 }
 

@@ -41,9 +41,9 @@ fn found(holders: &[Holder], pending: u64, purpose: Purpose) -> Vec<Check> {
             let verb = if left == 1 { "was" } else { "were" };
             let found = format!("{} {verb} cut short", count(left, "run"));
             Some(match purpose {
-                Purpose::Serve => Check::good("runs", format!("{found}; taken up now, in the background")),
+                Purpose::Serve => Check::good("runs", format!("{found}; resumed now, in the background")),
                 Purpose::Look | Purpose::Try => {
-                    let fix = "`helve up` takes up what can be, and so does `helve runs resume --all`";
+                    let fix = "`helve up` resumes what can be, and so does `helve runs resume --all`";
                     Check::warning("runs", found, fix)
                 }
             })

@@ -1,5 +1,5 @@
 //! `helve up`: prepares the store, checks the machine, shows what is there and what to type next, and
-//! serves all of it. What other processes left in its middle is taken up in the background, so that nobody waits for it.
+//! serves all of it. What other processes left in its middle is resumed in the background, so that nobody waits for it.
 
 use std::net::SocketAddr;
 use std::path::PathBuf;

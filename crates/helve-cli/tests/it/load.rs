@@ -63,7 +63,7 @@ undo = { tool = "undeed" }
 
 [[tool.sequence]]
 name = "saga"
-description = "Waits in the middle, where it can be taken up again."
+description = "Waits in the middle, where it can be resumed."
 on_error = "undo"
 steps = [
   { name = "first", tool = "write", arguments = {} },

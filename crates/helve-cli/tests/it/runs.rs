@@ -254,10 +254,10 @@ fn up_takes_up_what_was_cut_short_and_says_so() {
     let home = home();
     assert!(!home.run(&["up", "--check"]).stdout.contains("runs"));
     let run = cut_short(&home);
-    assert_says(&home.run(&["up", "--check"]), 0, &["1 run was cut short", "`helve up` takes up"]);
-    assert_eq!(state(&home, &run), "cut_short", "a check takes up nothing");
+    assert_says(&home.run(&["up", "--check"]), 0, &["1 run was cut short", "`helve up` resumes"]);
+    assert_eq!(state(&home, &run), "cut_short", "a check resumes nothing");
     let up = Up::start(&home);
-    until("it is taken up", || state(&home, &run) == "waiting_for_unknown_outcome");
+    until("it is resumed", || state(&home, &run) == "waiting_for_unknown_outcome");
     let (status, _, ready) = up.send("GET /readyz", &[], &Value::Null);
     assert_eq!((status, &ready["recovering"]), (200, &json!({ "done": 1, "total": 1 })), "{ready}");
     drop(up);

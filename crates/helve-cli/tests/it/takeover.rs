@@ -338,5 +338,5 @@ fn a_check_changes_nothing_at_all() {
     let before = files();
     let ran = home.run(&["up", "--check"]);
     assert!(ran.stdout.contains("1 run was cut short"), "{}", ran.all());
-    assert_eq!(changed(&before), Vec::<PathBuf>::new(), "nothing is taken up");
+    assert_eq!(changed(&before), Vec::<PathBuf>::new(), "nothing is resumed");
 }

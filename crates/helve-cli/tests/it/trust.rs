@@ -226,7 +226,7 @@ fn a_changed_tool_is_taken_up_once_it_is_trusted_anew_and_not_before() {
         assert_eq!((up.call(&token, "deploy", json!({})).0, deeds(&home)), (403, deeds_before));
     }
     assert_eq!(home.run(&["trust", "--yes"]).code, 0);
-    until("it is taken up", || up.call(&token, "deploy", json!({})).0 == 200);
+    until("the tool can be called", || up.call(&token, "deploy", json!({})).0 == 200);
     assert_eq!(deeds(&home), deeds_before + 1, "and nothing ran before");
 }
 

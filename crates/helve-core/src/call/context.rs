@@ -72,7 +72,7 @@ pub struct ContextParts {
     pub attempt: u32,
     /// The key that makes repeating this call safe.
     pub idempotency_key: Option<Arc<str>>,
-    /// Whether the call's own id is the key where nobody gave one: it is the same again when the call is taken up
+    /// Whether the call's own id is the key where nobody gave one: it is the same again when the call is resumed
     /// after a crash.
     pub has_own_key: bool,
     /// Where the call stands within a bigger one.
@@ -170,7 +170,7 @@ impl Context {
     }
 
     /// The key to pass on to systems that can recognise a repeated request. The same again when a
-    /// run is taken up after a crash.
+    /// run is resumed after a crash.
     pub fn idempotency_key(&self) -> Option<&str> {
         match (&self.0.parts.idempotency_key, &self.0.parts.part) {
             (Some(key), _) => Some(key),

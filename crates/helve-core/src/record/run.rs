@@ -1,4 +1,4 @@
-//! The durable story of a call: its parts, its effects, and how it can be undone or taken up again.
+//! The durable story of a call: its parts, its effects, and how it can be undone or resumed.
 //!
 //! A call that changes the world or is composed of others is a run, under the call's own id.
 
@@ -25,7 +25,7 @@ pub struct Part {
     /// The call that all of it belongs to.
     pub run: CallId,
     /// Which part: the names of steps from the outside in, as in `fetch/1`. The same each time the
-    /// run is taken up again, so that what has finished is not done twice.
+    /// run is resumed, so that what has finished is not done twice.
     pub path: Arc<str>,
 }
 
@@ -137,7 +137,7 @@ pub enum StepKind {
         /// The error that it failed with.
         code: ErrorCode,
     },
-    /// The run was taken up again after its process had gone.
+    /// The run was resumed after its process had gone.
     Resumed,
     /// The run waits for a person.
     Waiting {
@@ -191,7 +191,7 @@ pub enum StepKind {
     },
     /// A stop of the run was requested.
     CancelRequested,
-    /// The process at it was stopped. The run is left as it is, for the next process to take up.
+    /// The process at it was stopped. The run is left as it is, for the next process to resume.
     Stopped {
         /// Who stopped the process.
         by: String,

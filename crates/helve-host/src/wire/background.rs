@@ -1,6 +1,6 @@
 //! What goes on in the background of a process that stays.
 //!
-//! Runs that were left are taken up: those of processes that have died, and those that this one had to leave because
+//! Runs that were left are resumed: those of processes that have died, and those that this one had to leave because
 //! the journal failed. Runs that waited for a person go on once they have decided.
 
 use std::time::Duration;

@@ -49,7 +49,7 @@ pub(super) struct Asker {
     open: Arc<AtomicUsize>,
 }
 
-/// Where messages go, and how far the request has come. A request that is taken up again later has
+/// Where messages go, and how far the request has come. A request that is resumed later has
 /// another way back than before.
 struct Way {
     outlet: Arc<dyn Outlet>,

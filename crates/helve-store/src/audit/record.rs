@@ -216,7 +216,7 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
                 record.status = ending.status.into();
                 record.finished_at = Some(head.at);
                 record.ending = Some(ending);
-                // A run that was taken up again came when it first came.
+                // A run that was resumed came when it first came.
                 let received_at = record.facts.received_at;
                 record.facts = Facts { received_at, ..head.facts };
             }

@@ -73,7 +73,7 @@ impl Runs for Store {
 impl Store {
     /// Refuses a run of which entries are missing or were changed: it would do its deeds again, or others.
     async fn check_run(&self, run: CallId) -> Result<(), JournalError> {
-        // One at a time: the first that is taken up reads what all others need.
+        // One at a time: the first that is resumed reads what all others need.
         let mut checked = self.checked.lock().await;
         let known = *checked;
         match self.readers.read(move |db| check_stretch(db, run, known)).await? {
@@ -82,7 +82,7 @@ impl Store {
                 Ok(())
             }
             Err(what) => Err(JournalError::new(format!(
-                "the run {run} is not taken up, because {what}; `helve audit verify` says more"
+                "the run {run} is not resumed, because {what}; `helve audit verify` says more"
             ))),
         }
     }

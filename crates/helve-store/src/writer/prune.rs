@@ -36,7 +36,7 @@ impl Group<'_> {
         self.rows.flush(self.tx)?;
         let first: i64 = self.tx.query_one("SELECT min(seq) FROM entries", [], |row| row.get(0))?;
         let last = step.through.min(first + STEP_ENTRIES - 1).min(self.position().seq - 1);
-        // A run that was taken up meanwhile, or a question that was asked about an old call.
+        // A run that was resumed meanwhile, or a question that was asked about an old call.
         let last = prune::open_from(self.tx)?.map_or(last, |hold| last.min(hold.seq - 1));
         if last < first {
             return Ok(Ok(None));

@@ -342,7 +342,7 @@ async fn nobody_takes_up_a_run_whose_row_was_changed() {
         let refused = store.adopt(run.id()).await.unwrap_err();
         assert!(refused.to_string().contains("was changed"), "{set}: {refused}");
         assert_eq!(store.cancel_requests().await.unwrap(), [], "{set}");
-        // The other can be taken up.
+        // The other can be resumed.
         let other = if run.id() == whole.runs.id() { &whole.waits } else { &whole.runs };
         assert_eq!(store.adopt(other.id()).await.unwrap(), Adoption::Adopted, "{set}");
     }
@@ -375,7 +375,7 @@ async fn nobody_takes_up_a_run_whose_entries_were_changed_or_removed() {
         let copy = place.copy();
         change(&copy, sql);
         let refused = copy.open().adopt(run.id()).await.unwrap_err().to_string();
-        assert!(refused.contains(expected) && refused.contains("not taken up"), "{sql}: {refused}");
+        assert!(refused.contains(expected) && refused.contains("not resumed"), "{sql}: {refused}");
     }
     assert_eq!(place.open().adopt(run.id()).await.unwrap(), Adoption::Adopted);
 }

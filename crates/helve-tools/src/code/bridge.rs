@@ -77,7 +77,7 @@ async fn answer(
     writer.shutdown().await
 }
 
-/// Names calls by what they ask for: when a run is taken up again, its code runs again, and calls that
+/// Names calls by what they ask for: when a run is resumed, its code runs again, and calls that
 /// it makes side by side may come in another order.
 #[derive(Default)]
 struct Steps(Mutex<HashMap<String, u32>>);

@@ -21,7 +21,7 @@ pub(crate) enum Origin {
     Approved(ApprovalId),
     /// A running call makes it, as one of its parts.
     Part(PartOf),
-    /// A run that was cut short is taken up again.
+    /// A run that was cut short is resumed.
     Resumed(Arc<ActiveRun>),
 }
 

@@ -11,7 +11,7 @@
 //! - `preconditions`: what must hold before a tool runs, and what happens where it does not;
 //! - `approvals`: questions to people, who decides, and what runs then;
 //! - `stop`: what a runtime that stops refuses, waits for, cancels and leaves;
-//! - `runs`: parts, effects, undo, and taking up again; `run_model`: the same by chance, against a model;
+//! - `runs`: parts, effects, undo, and resuming; `run_model`: the same by chance, against a model;
 //! - `went_on`: compositions that go on without a part that failed;
 //! - `memory`: what callers remember, for how long and how much;
 //! - `registry`: registering, layers, finding;

@@ -380,5 +380,5 @@ async fn a_start_keeps_all_arguments_and_its_end_does_not_repeat_them() {
     });
     let started = started.unwrap();
     assert_eq!(started.arguments.get(), arguments.to_string());
-    assert!(!started.withheld, "it can be taken up again");
+    assert!(!started.withheld, "it can be resumed");
 }

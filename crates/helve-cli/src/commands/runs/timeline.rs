@@ -90,7 +90,7 @@ impl Telling<'_> {
         let (at, call_id) = (step.at, step.call_id);
         let is_root = call_id == self.story.run;
         match &step.kind {
-            // Every call that is taken up says so; once is enough.
+            // Every call that is resumed says so; once is enough.
             StepKind::Resumed if !is_root => return,
             StepKind::Resumed => self.cut_short(),
             // What undoes it, and whether it was undone, come next.

@@ -128,7 +128,7 @@ pub(super) struct Follower<'a> {
     last: Option<Arc<Loaded>>,
     /// The one whose hooks are in force, if it is not the first.
     hooked: Option<Arc<Loaded>>,
-    /// A project's file that is found and not taken up.
+    /// A project's file that was found and is not used.
     stranger: Option<PathBuf>,
     following: Following,
     note: Option<(&'a Place, Note)>,

@@ -77,7 +77,7 @@ pub struct Grant {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub asked: Option<String>,
     /// What the person saw besides the arguments; see [`Approval::fingerprint`]. The start keeps it, so that a run that
-    /// is taken up after a crash still knows.
+    /// is resumed after a crash still knows.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub fingerprint: Option<String>,
 }

@@ -33,7 +33,7 @@ pub(super) fn unwritable(error: EditError) -> ToolError {
     wrong("arguments", "text that fits on a line", error.to_string())
 }
 
-/// A UID for something new. The same again when the same call is taken up after a crash or repeated under its key.
+/// A UID for something new. The same again when the same call is resumed after a crash or repeated under its key.
 pub(super) fn new_uid(context: &Context, which: &str) -> String {
     let call = context.call_id().to_string();
     let principal = context.caller().principal.as_deref().unwrap_or_default();

@@ -28,7 +28,7 @@ enum Trouble {
     Hiccup,
 }
 
-/// Who takes up what was left.
+/// Who resumes what was left.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum By {
     /// The next process.
@@ -91,7 +91,7 @@ fn is_survived(
         let runtime = bench.runtime(&[scenario]);
         reports.extend(executor.block_on(recover(&runtime, &*bench.ledger, remote)));
     }
-    let context = format!("{scenario:?}: {trouble:?} at {at}, taken up by {by:?}");
+    let context = format!("{scenario:?}: {trouble:?} at {at}, resumed by {by:?}");
     let aftermath = Aftermath { context, place: &place, world: &world, executor };
     // A run whose start was refused has ended, and has done nothing.
     let began = began && !world.deeds().is_empty();

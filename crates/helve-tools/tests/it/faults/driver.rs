@@ -14,7 +14,7 @@ use super::service::{Deed, World};
 /// How many children run at once.
 const AT_ONCE: usize = 2;
 
-/// Kills a process at each boundary of a run, and checks what there is after it was taken up again.
+/// Kills a process at each boundary of a run, and checks what there is after it was resumed.
 fn survives(scenario: Scenario, boundaries_min: u64) {
     survives_with(scenario, boundaries_min, 0);
 }
@@ -71,7 +71,7 @@ pub(super) fn executor() -> Executor {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
 }
 
-/// What there is when everything has been taken up.
+/// What there is when everything has been resumed.
 pub(super) struct Aftermath<'a> {
     /// What happened, for the reader of a failure.
     pub(super) context: String,

@@ -74,7 +74,7 @@ fn two_hundred_runs_at_once_are_taken_up_once_by_two_processes_that_race() {
         let run = Task::Run { from: 0, to: 200, at_once: 200 };
         assert_eq!(batch.order(run, Some(kill_at)).carry_out(), Ended::Killed, "{context}");
         let left = batch.executor.block_on(batch.place.open().open_runs(None, 10_000)).unwrap();
-        assert!(left.len() > 1, "{context}: nothing is left to be taken up");
+        assert!(left.len() > 1, "{context}: nothing is left to be resumed");
         let recoverers = [(), ()].map(|()| batch.order(Task::Recover, None).start());
         for recoverer in recoverers {
             assert!(matches!(recoverer.wait(), Ended::ByItself(_)));

@@ -5,9 +5,9 @@
 //!
 //! - `service`: the world, a server on loopback that counts each request
 //! - `scenario`: runs to be cut short, and what must be so in the end
-//! - `child`: this test binary, started again as the process that dies or takes up what was left
+//! - `child`: this test binary, started again as the process that dies or resumes what was left
 //! - `driver`: kills at every boundary of the journal, one after the other
-//! - `many`: many runs at once, killed by a seeded chance, also while they are taken up again
+//! - `many`: many runs at once, killed by a seeded chance, also while they are resumed
 //! - `disk`: writes that are refused, from full disks to single failures
 //! - `clock`: a clock that jumps
 

@@ -1,4 +1,4 @@
-//! Crashes at every boundary, and taking up again.
+//! Crashes at every boundary, and resuming.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! Runs: parts, effects, undo, and taking up again what was cut short.
+//! Runs: parts, effects, undo, and resuming what was cut short.
 
 mod crashing;
 mod doubt;
