@@ -60,7 +60,7 @@ macro_rules! sources {
         }
 
         impl VoteSource {
-            /// Every source.
+            /// Every source, in the order of the declaration.
             pub const ALL: &[Self] = &[$(Self::$variant,)*];
 
             /// The words for it where it has no name.

@@ -13,7 +13,7 @@ pub(crate) fn say(recovered: &RecoveredRun) {
         Resumption::Ended(outcome) if outcome.is_success() => "it has finished now".to_owned(),
         Resumption::Ended(_) => format!("it ended without success: `helve runs show {run}`"),
         Resumption::Waits(_) => format!("it waits for you: `helve runs show {run}`"),
-        Resumption::Failed(error) => format!("it cannot be taken up: {error}"),
+        Resumption::Failed(error) => format!("it cannot be resumed: {error}"),
     };
     let line = format!("{run} had been left in its middle; {became}");
     // Standard error may be closed; there is nobody left to tell.

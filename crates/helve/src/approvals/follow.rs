@@ -24,7 +24,7 @@ use crate::runtime::{Engine, Runtime, stop};
 
 /// How many open runs are looked at in one go.
 const PAGE: usize = 1_000;
-/// How many runs are taken up at the same time.
+/// How many runs are resumed at the same time.
 const CONCURRENT_MAX: usize = 32;
 /// How long to wait for the end of a call that another has begun. One of this process tells by itself;
 /// for those of other processes a task has to look now and then.
@@ -313,7 +313,7 @@ pub(crate) async fn go_on(
             }
             // Another process resumed it: that one will tell how it ended.
             Err(error) => {
-                tracing::debug!(%run, %error, "a run that waited was taken up elsewhere");
+                tracing::debug!(%run, %error, "a run that waited was resumed elsewhere");
                 return outcome;
             }
         }
@@ -366,7 +366,7 @@ pub(super) async fn resume_as_decided(engine: &Arc<Engine>) -> Result<Infallible
     loop {
         // At first too: something may have been decided before anybody listened.
         if let Err(error) = look(engine).await {
-            tracing::warn!(%error, "runs that were decided could not be taken up");
+            tracing::warn!(%error, "runs that were decided could not be resumed");
         }
         while changes.next().await.is_some_and(|changed| changed.state == ApprovalState::Pending) {}
         while changes.next().now_or_never().is_some() {}
@@ -391,7 +391,7 @@ async fn look(engine: &Arc<Engine>) -> Result<(), JournalError> {
 fn say_resumed(resumed: Option<RecoveredRun>) {
     match resumed {
         Some(RecoveredRun { run, resumption: Resumption::Failed(error) }) => {
-            tracing::warn!(%run, %error, "a run that was decided could not be taken up");
+            tracing::warn!(%run, %error, "a run that was decided could not be resumed");
         }
         Some(RecoveredRun { run, .. }) => tracing::info!(%run, "a run that was decided has gone on"),
         None => {}

@@ -45,7 +45,7 @@ impl<'e> HookRunner<'e> {
         Self::new(engine, &Behalf::Helve)
     }
 
-    /// The hooks.
+    /// The hooks that are asked, in the order of registration.
     pub(crate) fn hooks(&self) -> &'e Hooks {
         self.hooks
     }

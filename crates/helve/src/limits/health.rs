@@ -85,8 +85,8 @@ impl Verdict {
     pub(crate) fn of(code: ErrorCode) -> Self {
         match code {
             ErrorCode::Network | ErrorCode::ServerError | ErrorCode::Timeout => Self::Unwell,
-            // A server that died in the middle of many calls may be back for the next one. The pool
-            // of connections waits longer each time that one cannot be made.
+            // A server that died in the middle of many calls may be back for the next one. The MCP
+            // client itself waits longer after each connection that cannot be made.
             ErrorCode::McpConnection => Self::Unknown,
             ErrorCode::RateLimit
             | ErrorCode::Lock

@@ -23,7 +23,7 @@ pub(crate) struct ActiveRun {
     pub(crate) id: CallId,
     /// Stops all of it.
     pub(crate) cancellation: CancellationToken,
-    /// What had happened before it was taken up again.
+    /// What had happened before it was resumed.
     pub(crate) history: History,
     /// The binding of the call that it is, where that is made of others.
     outer: OnceLock<String>,
@@ -119,7 +119,7 @@ pub(crate) struct UndoRecord {
     pub(crate) undone: UndoState,
 }
 
-/// How far undoing had come before the run was taken up again.
+/// How far undoing had come before the run was resumed.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum UndoState {
     #[default]

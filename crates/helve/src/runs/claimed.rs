@@ -60,7 +60,7 @@ impl ClaimedRun {
         self.left.asked
     }
 
-    /// Leaves it, not to be taken up by itself before this time is over.
+    /// Leaves it, not to be resumed by itself before this time is over.
     pub(super) fn postpone(mut self, wait: Duration) {
         self.left.tries = self.left.tries.saturating_sub(1);
         self.left.not_before = Some(Instant::now() + wait);

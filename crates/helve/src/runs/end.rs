@@ -229,7 +229,7 @@ fn is_at_work_here(started: &Started, earlier: &Earlier) -> bool {
     started.withheld || last.is_some_and(|last| last.handler == HandlerEnd::Abandoned)
 }
 
-/// How long to wait before a run is taken up: a call that it had started had no effect so far, and may have it yet.
+/// How long to wait before a run is resumed: a call that it had started had no effect so far, and may have it yet.
 pub(super) async fn at_work(engine: &Arc<Engine>, history: &History) -> Option<Duration> {
     let mut longest = None;
     for (call_id, started, earlier) in history.cut_short() {

@@ -13,9 +13,9 @@ use super::active::ActiveRun;
 use super::takeover::Takeover;
 use super::watch::Watch;
 
-/// How often a run is taken up in vain before there are pauses between.
+/// How often a run is resumed in vain before there are pauses between.
 const VAIN_AT_ONCE: u32 = 2;
-/// Longest pause before a run that was left is taken up again.
+/// Longest pause before a run that was left is resumed.
 const VAIN_PAUSE_MAX: Duration = Duration::from_secs(60);
 
 /// The runs of this process that have not ended.
@@ -40,7 +40,7 @@ pub(crate) struct Left {
     /// Whether a caller had asked to go on with it, and it has not got any further since: then what the
     /// tool says of crashes does not count.
     pub(crate) asked: bool,
-    /// How often it was taken up in vain.
+    /// How often it was resumed in vain.
     pub(crate) tries: u32,
     /// When to look at it again, where a call of it may be at work until then.
     pub(crate) not_before: Option<Instant>,
@@ -75,7 +75,7 @@ impl ActiveRuns {
 
     pub(crate) fn remove(&self, run: &Arc<ActiveRun>) {
         let mut active = self.lock();
-        // One that waited may have been taken up anew meanwhile.
+        // One that waited may have been resumed anew meanwhile.
         if active.get(&run.id).is_some_and(|now| Arc::ptr_eq(now, run)) {
             active.remove(&run.id);
         }

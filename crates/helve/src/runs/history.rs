@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::active::UndoState;
 use crate::pipeline::is_redacted;
 
-/// What had happened in a run before it was taken up again. Empty for a new one.
+/// What had happened in a run before it was resumed. Empty for a new one.
 #[derive(Debug, Default)]
 pub(crate) struct History {
     calls: HashMap<CallId, Earlier>,
@@ -90,7 +90,7 @@ impl History {
     }
 }
 
-/// What is known of one call from before its run was taken up again.
+/// What is known of one call from before its run was resumed.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Earlier {
     pub(crate) started: Option<Started>,

@@ -1,6 +1,6 @@
 //! Runs: the durable story of calls that change the world or are made of others.
 //!
-//! A run is taken up again after a crash by running it again from its beginning: every part that
+//! A run is resumed after a crash by running it again from its beginning: every part that
 //! had finished answers from the record (`part.rs`), and the first one that had not is where it
 //! goes on. `undo.rs` takes back what parts did, newest first. `recover.rs` finds what was left,
 //! `end.rs` ends what cannot go on.

@@ -10,7 +10,7 @@
 //! | `Running` | its start | now | as it comes |
 //! | `Waiting` | its start, soon | when a person has said something | not yet: it stays open |
 //! | `Refused` | nothing | never, it has just failed; unless it waits | as failed |
-//! | `Lost` | less than has happened | when it is taken up again | not here: it stays open |
+//! | `Lost` | less than has happened | when it is resumed | not here: it stays open |
 //! | `Over` | what it had before | in another process, if at all | – |
 
 use std::sync::Arc;
@@ -206,7 +206,7 @@ impl Phase {
             Self::New => Self::Waiting { on, is_written: false },
             Self::Running => Self::Waiting { on, is_written: true },
             Self::Refused { halt, waiting } => Self::Refused { halt, waiting: waiting.or(Some(on)) },
-            // The first reason stays. What is left is asked about when it is taken up.
+            // The first reason stays. What is left is asked about when it is resumed.
             phase @ (Self::Waiting { .. } | Self::Lost(_) | Self::Over(_)) => phase,
         }
     }

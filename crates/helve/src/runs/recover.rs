@@ -22,12 +22,12 @@ use crate::pipeline::{self, Origin};
 use crate::registry::Registry;
 use crate::runtime::{Engine, Runtime};
 
-/// How many runs are taken up at the same time.
+/// How many runs are resumed at the same time.
 const CONCURRENT_MAX: usize = 32;
 /// How many open runs are looked at in one go.
 const PAGE: usize = 1_000;
 
-/// A run that could not be taken up, undone or stopped.
+/// A run that could not be resumed, undone or stopped.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -52,7 +52,7 @@ pub enum RunError {
     /// It is known what became of the call, or it is none of this run.
     #[error("{0} is no call of this run of which nobody knows whether it had its effect")]
     NotInDoubt(CallId),
-    /// This process is about to end, and takes up nothing.
+    /// This process is about to end, and resumes nothing.
     #[error("this Helve is stopping, so {0} is left for another process, or for the next one")]
     Stopping(CallId),
     /// A call that it had started has not happened so far, and may happen yet: it was sent moments before its
@@ -101,7 +101,7 @@ pub enum Resumption {
     Ended(Outcome),
     /// It waits for a person.
     Waits(Outcome),
-    /// It could not be taken up.
+    /// It could not be resumed.
     Failed(RunError),
 }
 
@@ -145,7 +145,7 @@ impl Runtime {
 
     /// Takes up the runs that this process had to leave in their middle because its journal failed,
     /// once that works again. For a process that stays, every now and then: where there are none it
-    /// costs nothing. One that cannot be taken up is tried again later, less and less often.
+    /// costs nothing. One that cannot be resumed is tried again later, less and less often.
     pub async fn recover_left(&self) -> Result<Vec<RecoveredRun>, JournalError> {
         let engine = self.engine();
         let Some(looking) = engine.runs.begin_looking() else { return Ok(Vec::new()) };
@@ -516,7 +516,8 @@ async fn go_on(
     }
     match policy {
         OnCrash::Ask if !by_hand => {
-            let message = format!("`{}` is to be taken up by a person; resume or cancel it", tool.name());
+            let message =
+                format!("`{}` says that a person decides after a crash; resume or cancel it", tool.name());
             park(engine, call, active, WaitingFor::Decision, message).await
         }
         OnCrash::RollBack if !by_hand => {
@@ -565,7 +566,7 @@ fn settled(
     Entry::Step(step)
 }
 
-/// The run as it is taken up: what its parts did is known. From here on its record knows what to do where
+/// The run as it is resumed: what its parts did is known. From here on its record knows what to do where
 /// nobody waits for it any more.
 fn activate(engine: &Arc<Engine>, claimed: ClaimedRun, history: History) -> Arc<ActiveRun> {
     let (run, left) = claimed.begins();

@@ -19,7 +19,7 @@ use super::recover::{RecoveredRun, Resumption, RunError, resume_left};
 use crate::registry::Registry;
 use crate::runtime::{Engine, Runtime};
 
-/// How many runs are taken up at the same time.
+/// How many runs are resumed at the same time.
 const PLACES: usize = 32;
 /// How long one keeps its place.
 const PLACE_MAX: Duration = Duration::from_secs(2);
@@ -30,7 +30,7 @@ const UNDER_WAY_MAX: usize = 1_000;
 const PAGE: usize = 1_000;
 /// When a run whose tool is not here is looked at again: its server may be connected by then.
 const ABSENT_PAUSE: Duration = Duration::from_secs(10);
-/// First and longest pause before a run that could not be taken up is tried again. Each is twice the one before.
+/// First and longest pause before a run that could not be resumed is tried again. Each is twice the one before.
 const VAIN_PAUSE: Duration = Duration::from_secs(2);
 const VAIN_PAUSE_MAX: Duration = Duration::from_secs(300);
 
@@ -45,14 +45,14 @@ pub(super) struct Takeover {
 #[derive(Default)]
 struct UnderWay {
     runs: HashSet<CallId>,
-    /// Runs that cannot go on here now: their tool is not here, or they could not be taken up.
+    /// Runs that cannot go on here now: their tool is not here, or they could not be resumed.
     aside: HashMap<CallId, Aside>,
 }
 
 #[derive(Clone, Copy)]
 struct Aside {
     again_at: Instant,
-    /// How often it could not be taken up.
+    /// How often it could not be resumed.
     failures: u32,
 }
 
@@ -88,7 +88,7 @@ impl Takeover {
         self.put_aside(run, |failures| Aside { again_at: Instant::now() + ABSENT_PAUSE, failures });
     }
 
-    /// It could not be taken up, for what may not pass by itself. Whether that is so for the first time.
+    /// It could not be resumed, for what may not pass by itself. Whether that is so for the first time.
     fn mark_failed(&self, run: CallId) -> bool {
         let mut is_first = false;
         self.put_aside(run, |failures| {
@@ -132,7 +132,7 @@ impl Takeover {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 #[non_exhaustive]
 pub struct Recovery {
-    /// Runs that were taken up and have ended, or wait for a person by now.
+    /// Runs that were resumed and have ended, or wait for a person by now.
     pub done: u64,
     /// All that were found, since this process began.
     pub total: u64,
@@ -144,9 +144,9 @@ impl Runtime {
     /// or two: where there are none it costs one query. Two processes never take the same run, and a process that
     /// is only slow or suspended is not taken for dead.
     ///
-    /// A run whose tool this process does not have is left for one that has it. One that cannot be taken up is tried
+    /// A run whose tool this process does not have is left for one that has it. One that cannot be resumed is tried
     /// again, less and less often. One of which a call may be at work still, on the other side, is left for
-    /// [`recover_left`](Self::recover_left). `told` hears what became of each, and once that one cannot be taken up.
+    /// [`recover_left`](Self::recover_left). `told` hears what became of each, and once that one cannot be resumed.
     pub async fn take_over(
         &self,
         told: impl Fn(&RecoveredRun) + Clone + Send + 'static,
@@ -210,7 +210,7 @@ async fn take_over(engine: Arc<Engine>, run: CallId, cancel: bool, told: impl Fn
         Some(Resumption::Failed(error)) => {
             // Once is enough: it is tried again and again.
             if !engine.runs.takeover.mark_failed(run) {
-                return tracing::debug!(%run, %error, "a run that was left still cannot be taken up");
+                return tracing::debug!(%run, %error, "a run that was left still cannot be resumed");
             }
         }
         Some(Resumption::Ended(_) | Resumption::Waits(_)) | None => engine.runs.takeover.mark_done(run),

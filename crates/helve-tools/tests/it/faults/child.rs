@@ -205,7 +205,7 @@ pub(super) async fn recover(runtime: &Runtime, ledger: &dyn Ledger, remote: Remo
         match one.resumption {
             Resumption::Ended(outcome) => reports.push(Report::of(one.run, &outcome)),
             Resumption::Waits(_) => {}
-            Resumption::Failed(error) => panic!("{} cannot be taken up: {error}", one.run),
+            Resumption::Failed(error) => panic!("{} cannot be resumed: {error}", one.run),
         }
     }
     // Several parts of one run may have been cut short, and each asks by itself.

@@ -153,7 +153,7 @@ async fn a_run_can_be_left_to_a_person() {
     let runtime = saga(crash.ledger.clone(), &crash.world, "last", OnCrash::Ask);
     let recovered = runtime.recover().await.unwrap();
     assert!(matches!(recovered[0].resumption, Resumption::Waits(_)), "{recovered:?}");
-    assert!(runtime.recover().await.unwrap().is_empty(), "it waits, and is not taken up again");
+    assert!(runtime.recover().await.unwrap().is_empty(), "it waits, and is not resumed");
 }
 
 #[tokio::test]
