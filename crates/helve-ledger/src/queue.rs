@@ -65,6 +65,7 @@ pub struct Queue<O> {
     // Whether `state` holds a reason to refuse. Read without the lock before every call.
     refusing: AtomicBool,
     pending_max: usize,
+    idle_max: Duration,
     /// How long groups took to reach the disk.
     pub commits: SharedHistogram,
 }
@@ -130,8 +131,15 @@ impl<O: Own> Queue<O> {
             pending: AtomicUsize::new(0),
             refusing: AtomicBool::new(false),
             pending_max,
+            idle_max: IDLE_MAX,
             commits: SharedHistogram::default(),
         }
+    }
+
+    /// Has the writer look at least so often whether others can still see it.
+    #[must_use]
+    pub fn waking_every(self, idle_max: Duration) -> Self {
+        Self { idle_max: idle_max.min(IDLE_MAX), ..self }
     }
 
     /// How many jobs are not done yet.
@@ -247,7 +255,7 @@ impl<O: Own> Queue<O> {
                 let idle = |state: &mut State<O>| state.jobs.is_empty() && !state.closed;
                 state = self
                     .wake
-                    .wait_timeout_while(state, IDLE_MAX, idle)
+                    .wait_timeout_while(state, self.idle_max, idle)
                     .unwrap_or_else(PoisonError::into_inner)
                     .0;
                 if idle(&mut state) {
@@ -293,7 +301,7 @@ impl<O: Own> Queue<O> {
     }
 
     /// Takes from now on what can be written, and refuses the rest.
-    pub(crate) fn set_health(&self, health: Health) {
+    pub fn set_health(&self, health: Health) {
         let mut state = self.lock();
         state.health = health;
         self.refusing.store(state.refusal().is_err(), Ordering::Release);
@@ -303,6 +311,11 @@ impl<O: Own> Queue<O> {
     pub fn is_quarantined(&self) -> bool {
         // Read without the lock: it is asked before much that only reads.
         self.refusing.load(Ordering::Acquire) && matches!(self.lock().health, Health::Quarantined(_))
+    }
+
+    /// Whether nothing more is taken.
+    pub fn is_closed(&self) -> bool {
+        self.lock().closed
     }
 
     /// Takes nothing more, and lets the writer end once it has written what is there.

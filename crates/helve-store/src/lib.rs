@@ -40,15 +40,15 @@ mod backup;
 mod error;
 mod status;
 
-pub use audit::{
-    Among, Anchored, Audit, AuditQuery, CallRecord, CallStatus, ChainLink, Checkpoint, CheckpointError,
-    Concern, Head, Problem, Shown, SigningKey, StepRecord, Verification, VerifyingKey,
-};
+pub use audit::{Audit, Checkpoint, CheckpointError, SigningKey, VerifyingKey};
 pub use backup::{Backup, BackupError, Comparison, FileMark, Manifest, Progress, Restored, Stage};
 pub use blocked::Blocker;
 pub use error::StoreError;
 pub use glance::Glance;
-pub use prune::{Cut, Hold, HoldReason, PruneError, PrunePlan, PruneReport, PrunedUpTo, Range, Retention};
+pub use helve_ledger::audit::query::{Among, AuditQuery, Shown};
+pub use helve_ledger::audit::record::{CallRecord, CallStatus, ChainLink, StepRecord};
+pub use helve_ledger::audit::verification::{Anchored, Concern, Head, Problem, PrunedUpTo, Verification};
+pub use prune::{Cut, Hold, HoldReason, PruneError, PrunePlan, PruneReport, Range, Retention};
 pub use quarantine::{Quarantine, Trouble};
 pub use status::StoreStatus;
 pub use store::{Store, StoreOptions};

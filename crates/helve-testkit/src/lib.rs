@@ -6,7 +6,9 @@ pub mod entries;
 pub mod faulty;
 pub mod office;
 pub mod peers;
+pub mod postgres;
 
 pub use clock::ManualClock;
 pub use faulty::{Boundary, Fault, FaultyLedger};
 pub use office::OfficeServers;
+pub use postgres::{Pooler, Postgres};

@@ -12,8 +12,8 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use self::head::{Head, Last, write_arguments, write_payload};
-use crate::chain::Kind;
-use crate::vouch::Voucher;
+use crate::chain::{Kind, Salt};
+use crate::vouch::{self, Voucher};
 
 /// Largest head or payload. What comes from outside is limited earlier; this keeps a single
 /// entry that slipped through from blocking all that come after it.
@@ -236,4 +236,29 @@ impl RowText {
 /// The error of what cannot be told.
 pub fn unwritable(what: &str, error: serde_json::Error) -> JournalError {
     JournalError::new(format!("the {what} cannot be written as JSON")).with_source(error)
+}
+
+/// Salts for the payloads of a group: drawn together, and more where that is not enough.
+#[derive(Default)]
+pub struct Salts {
+    salts: Vec<Salt>,
+    used: usize,
+}
+
+impl Salts {
+    /// Draws so many, and forgets those of the group before.
+    pub fn draw(&mut self, count: usize) -> Result<(), getrandom::Error> {
+        self.salts.resize(count, Salt::default());
+        self.used = 0;
+        getrandom::fill(self.salts.as_flattened_mut())
+    }
+
+    /// The next one.
+    pub fn take(&mut self) -> Result<Salt, getrandom::Error> {
+        self.used += 1;
+        match self.salts.get(self.used - 1) {
+            Some(salt) => Ok(*salt),
+            None => vouch::salt(),
+        }
+    }
 }

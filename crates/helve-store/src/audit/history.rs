@@ -1,18 +1,16 @@
 //! Everything that is recorded of a run, as the entries that were written.
 
 use helve_core::CallId;
-use helve_core::record::{Entry, Finished, Payload, RawJson, Started};
-use helve_core::run::{Step, StepKind};
+use helve_core::record::Entry;
+use helve_ledger::audit::history;
+use helve_ledger::audit::stored::Damage;
 use rusqlite::{Connection, params};
-use serde_json::value::RawValue;
 
 use super::Audit;
-use super::record::{StepHead, StoredHead};
-use super::rows::{COLUMNS, Damage, HEADS, StoredEntry};
+use super::rows::{COLUMNS, HEADS, read};
 use crate::error::StoreError;
 use crate::runs::table as runs;
 use crate::schema;
-use helve_ledger::chain::Kind;
 
 impl Audit {
     /// The runs that are open, oldest first, whichever process is at them.
@@ -60,61 +58,10 @@ pub(crate) fn read_history(
     let mut rows = select.query(params![run.made_at_ms(), run.to_string()])?;
     let mut entries = Vec::new();
     while let Some(row) = rows.next()? {
-        match parse(&StoredEntry::read(row)) {
+        match history::entry(&read(row)) {
             Ok(entry) => entries.extend(entry),
             Err(damage) => return Ok(Err(damage)),
         }
     }
     Ok(Ok(entries))
-}
-
-/// None where it is our own note.
-fn parse(stored: &StoredEntry) -> Result<Option<Entry>, Damage> {
-    match stored.kind {
-        Some(Kind::Started) => started(stored).map(Some),
-        Some(Kind::Step) => step(stored).map(Some),
-        Some(Kind::Finished) => finished(stored),
-        Some(Kind::Erased | Kind::Released | Kind::Unanchored | Kind::Accepted) => Ok(None),
-        Some(Kind::Migrated | Kind::Vouched | Kind::Adopted | Kind::Spent | Kind::Keyed | Kind::Pruned) => {
-            Ok(None)
-        }
-        None => Err(stored.damage("kind", "no such kind")),
-    }
-}
-
-fn started(stored: &StoredEntry) -> Result<Entry, Damage> {
-    let head: StoredHead = stored.parse_head()?;
-    let payload: Option<Payload> = stored.parse_payload()?;
-    let arguments = payload.and_then(|payload| payload.arguments);
-    Ok(Entry::Started(Box::new(Started {
-        at: head.at,
-        facts: head.facts,
-        // Format 1 did not tell it. No tool has this one, so the run counts as one whose tool has changed.
-        digest: head.digest.unwrap_or_default(),
-        withheld: head.withheld || stored.is_erased(),
-        grant: head.grant,
-        arguments: arguments.unwrap_or_else(|| RawValue::NULL.to_owned()),
-    })))
-}
-
-fn step(stored: &StoredEntry) -> Result<Entry, Damage> {
-    let head: StepHead = stored.parse_head()?;
-    let payload: Option<RawJson> = stored.parse_payload()?;
-    let kind = match head.kind {
-        StepKind::Executed { withheld } => StepKind::Executed { withheld: withheld || stored.is_erased() },
-        other => other,
-    };
-    Ok(Entry::Step(Box::new(Step { at: head.at, call_id: head.call_id, run: head.run, kind, payload })))
-}
-
-fn finished(stored: &StoredEntry) -> Result<Option<Entry>, Damage> {
-    let head: StoredHead = stored.parse_head()?;
-    if head.fenced {
-        return Ok(None);
-    }
-    let mut ending = head.ending.ok_or_else(|| stored.damage("head", "there is no ending"))?;
-    let payload: Option<Payload> = stored.parse_payload()?;
-    ending.withheld |= stored.is_erased();
-    let payload = payload.unwrap_or_default();
-    Ok(Some(Entry::Finished(Box::new(Finished { at: head.at, facts: head.facts, ending, payload }))))
 }

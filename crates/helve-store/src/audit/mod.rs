@@ -5,12 +5,10 @@
 
 mod checkpoint;
 mod costs;
-mod glance;
 mod history;
 pub(crate) mod key_file;
 mod pruned;
 mod query;
-mod record;
 mod rows;
 mod runs;
 mod stretch;
@@ -19,19 +17,17 @@ mod verify;
 use std::path::{Path, PathBuf};
 
 use helve_core::identity::Key;
+pub(crate) use helve_ledger::audit::record::step_kind;
+pub(crate) use helve_ledger::audit::stored::Damage;
+pub(crate) use helve_ledger::audit::verification::{Head, Problem};
 use rusqlite::ffi::SQLITE_IOERR_SHMSIZE;
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 
 pub use self::checkpoint::{Checkpoint, CheckpointError, SigningKey, VerifyingKey};
-pub(crate) use self::costs::{COST_MARK, begun_from, read_spending};
+pub(crate) use self::costs::read_spending;
 pub(crate) use self::history::{Payloads, read_history};
-pub use self::query::{Among, AuditQuery, Shown};
-pub(crate) use self::record::step_kind;
-pub use self::record::{CallRecord, CallStatus, ChainLink, StepRecord};
-pub(crate) use self::rows::Damage;
 pub(crate) use self::stretch::{Stretch, check as check_stretch};
 pub(crate) use self::verify::CALLS;
-pub use self::verify::{Anchored, Concern, Head, Problem, Verification};
 use crate::anchor::{self, Reading};
 use crate::error::StoreError;
 use crate::identity::table as identity;

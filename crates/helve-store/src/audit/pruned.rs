@@ -5,8 +5,9 @@ use std::path::Path;
 use rusqlite::Connection;
 
 use super::checkpoint::SigningKey;
-use super::verify::Problem;
-use crate::prune::{self, Cut, PrunedUpTo, Range};
+use helve_ledger::audit::verification::{Problem, PrunedUpTo};
+
+use crate::prune::{self, Cut, Range};
 use helve_ledger::chain::{Kind, Position};
 
 /// What is gone from a journal by its own word.

@@ -6,13 +6,12 @@
 use std::collections::BTreeSet;
 
 use helve_core::CallId;
-use helve_core::run::StepKind;
 use rusqlite::{Connection, OptionalExtension, params};
-use serde::Deserialize;
 
-use super::query::ID_END;
-use super::{Audit, step_kind};
+use super::Audit;
 use crate::error::StoreError;
+use helve_ledger::audit::query::ID_END;
+use helve_ledger::audit::runs::tells_of_a_run;
 use helve_ledger::chain::Kind;
 
 impl Audit {
@@ -73,51 +72,4 @@ fn composed(db: &Connection, before: Option<CallId>, limit: usize) -> rusqlite::
 
 fn text(before: Option<CallId>) -> String {
     before.map_or_else(|| ID_END.to_owned(), |id| id.to_string())
-}
-
-/// Whether an entry of a call that is no part tells that the call is a run.
-fn tells_of_a_run(kind: Option<Kind>, head: &[u8]) -> bool {
-    match kind {
-        Some(Kind::Started) => {
-            serde_json::from_slice(head).is_ok_and(|head: StartGlance| head.facts.changes_world)
-        }
-        Some(Kind::Step) => step_kind(head).is_some_and(|kind| is_of_an_effect(&kind)),
-        Some(
-            Kind::Finished
-            | Kind::Erased
-            | Kind::Released
-            | Kind::Unanchored
-            | Kind::Accepted
-            | Kind::Migrated
-            | Kind::Vouched
-            | Kind::Adopted
-            | Kind::Spent
-            | Kind::Keyed
-            | Kind::Pruned,
-        )
-        | None => false,
-    }
-}
-
-fn is_of_an_effect(kind: &StepKind) -> bool {
-    matches!(
-        kind,
-        StepKind::Executed { .. }
-            | StepKind::EffectApplied { .. }
-            | StepKind::EffectSkipped { .. }
-            | StepKind::EffectFailed { .. }
-            | StepKind::EffectRolledBack { .. }
-            | StepKind::RollbackFailed { .. }
-    )
-}
-
-/// What of a start tells whether it is a run's.
-#[derive(Deserialize)]
-struct StartGlance {
-    facts: FactsGlance,
-}
-
-#[derive(Deserialize)]
-struct FactsGlance {
-    changes_world: bool,
 }

@@ -3,7 +3,6 @@
 use helve_core::CallId;
 use helve_core::json::hex;
 use rusqlite::{Connection, OptionalExtension, Row, Rows, Statement};
-use serde::{Deserialize, Serialize};
 
 use super::pruned::{self, Gone};
 use super::{Audit, Opened, key_file};
@@ -14,10 +13,10 @@ use crate::identity::verify as identity;
 use crate::keys::{self, Disagreement, KeyError};
 use crate::memory::{effects, values};
 use crate::migrations::Migrated;
-use crate::prune::PrunedUpTo;
 use crate::runs::table as runs;
 use crate::schema;
 use crate::sessions::verify as sessions;
+use helve_ledger::audit::verification::{Anchored, Concern, Head, Problem, Verification};
 use helve_ledger::chain::{Kind, Link, Position, commit_to};
 
 /// How often `progress` is told, in entries.
@@ -27,99 +26,6 @@ const PROGRESS_EVERY: i64 = 1_000;
 pub(crate) const CALLS: &str = "
     SELECT ifnull(sum(calls), 0) FROM (
         SELECT count(DISTINCT call_id) AS calls FROM entries WHERE call_id <> '' GROUP BY made_ms)";
-
-/// What a check of the whole journal found.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct Verification {
-    /// How many entries are sound, from the first one on.
-    pub entries: i64,
-    /// How many calls they are about. Only counted where nothing is wrong.
-    pub calls: i64,
-    /// The last sound entry.
-    pub head: Option<Head>,
-    /// Whether the end of the chain was checked too.
-    pub anchored: Anchored,
-    /// The first thing that is wrong.
-    pub first_problem: Option<Problem>,
-    /// What that is wrong with.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub concern: Option<Concern>,
-    /// What was pruned from its beginning, by the signed word of who did.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub pruned: Option<PrunedUpTo>,
-}
-
-impl Verification {
-    /// Whether nothing is wrong.
-    pub fn is_sound(&self) -> bool {
-        self.first_problem.is_none()
-    }
-}
-
-/// The last entry of a chain. A copy of it elsewhere can tell later whether it is still there.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Head {
-    /// The entry's number in the journal.
-    pub seq: i64,
-    /// Its hash in hexadecimal.
-    pub hash: String,
-}
-
-impl Head {
-    /// The entry at a place in the chain. None: before the first one.
-    pub(crate) fn at(Position { seq, hash }: Position) -> Option<Self> {
-        (seq > 0).then(|| Self { seq, hash: hex(&hash) })
-    }
-}
-
-/// Whether the chain could be compared with the anchor next to the database.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Anchored {
-    /// It was compared.
-    Yes,
-    /// There is no anchor, so that a cut end would go unnoticed.
-    No,
-}
-
-/// What a problem is about.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "snake_case")]
-#[non_exhaustive]
-pub enum Concern {
-    /// Entries were changed, removed, added or cut off.
-    Entries,
-    /// The anchor is missing, was missing once, or is damaged. The entries that are there are sound.
-    Anchor,
-    /// Idempotency keys do not agree with the entries, which are sound.
-    Keys,
-    /// The table of open runs does not agree with the entries, which are sound.
-    Runs,
-    /// Questions to people do not agree with the entries, which are sound.
-    Approvals,
-    /// API keys do not agree with the entries, which are sound.
-    ApiKeys,
-    /// What sessions have touched does not agree with the entries, which are sound.
-    Sessions,
-    /// What agents remember does not agree with the entries, which are sound.
-    Memory,
-    /// What effects would restore does not agree with the entries, which are sound.
-    Effects,
-    /// The key that signs for the journal is not the one that the entries, which are sound, tell of.
-    KeyFile,
-    /// The database has other tables than ours, or is damaged itself.
-    Database,
-}
-
-/// Something that is wrong with a journal.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct Problem {
-    /// The first entry concerned. Absent: it is not about an entry.
-    pub seq: Option<i64>,
-    /// What is wrong, in words.
-    pub what: String,
-}
 
 /// Why a check stopped.
 enum Stop {

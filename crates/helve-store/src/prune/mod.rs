@@ -21,7 +21,7 @@ use helve_core::CallId;
 use jiff::Timestamp;
 use serde::Serialize;
 
-pub use self::note::{Cut, PrunedUpTo, Range};
+pub use self::note::{Cut, Range};
 pub(crate) use self::note::{PrunedHead, all, format_up_to, last_cut, of_first_entry, remember};
 pub(crate) use self::plan::open_from;
 use crate::anchor::Anchor;

@@ -59,24 +59,6 @@ pub struct Range {
     pub entries: i64,
 }
 
-/// What is gone from the beginning of a journal, and who vouches for that.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[non_exhaustive]
-pub struct PrunedUpTo {
-    /// The last entry that is gone.
-    pub last: i64,
-    /// Its hash in hexadecimal.
-    pub hash: String,
-    /// When the cut was made.
-    pub at: Timestamp,
-    /// By whom, or by which rule.
-    pub by: String,
-    /// The entry that tells of it.
-    pub entry: i64,
-    /// The signed note, to be kept elsewhere.
-    pub note: String,
-}
-
 impl Cut {
     pub(crate) fn new(first: i64, end: Position, calls: i64, at: Timestamp, key: &SigningKey) -> Self {
         let head = Head { seq: end.seq, hash: hex(&end.hash) };

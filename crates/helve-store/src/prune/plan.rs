@@ -6,7 +6,9 @@ use rusqlite::{Connection, OptionalExtension, params};
 
 use super::{Hold, HoldReason, PrunePlan, Retention, made_ms};
 use crate::anchor::{self, Reading};
-use crate::audit::{Audit, COST_MARK, begun_from};
+use helve_ledger::audit::costs::{COST_MARK, begun_from};
+
+use crate::audit::Audit;
 use crate::error::StoreError;
 use crate::schema;
 

@@ -25,7 +25,7 @@ use crate::runs::table::{self as runs, Closing};
 use crate::schema;
 use crate::vouch::Voucher;
 use helve_ledger::chain::{Kind, Position, Salt};
-use helve_ledger::entry::{Fence, Note, Seals, unwritable};
+use helve_ledger::entry::{Fence, Note, Salts, Seals, unwritable};
 
 /// Space that must be there before a broken journal is called working again.
 const ROOM_BYTES: i64 = 64 << 10;
@@ -45,7 +45,7 @@ pub(crate) struct Ledger {
     log: Log,
     position: Position,
     rows: Rows,
-    salts: Vec<Salt>,
+    salts: Salts,
 }
 
 /// What became of a group.
@@ -78,7 +78,7 @@ impl Ledger {
             log: Log::of_database(path),
             position,
             rows: Rows::default(),
-            salts: Vec::new(),
+            salts: Salts::default(),
         })
     }
 
@@ -191,9 +191,7 @@ impl Ledger {
     }
 
     fn try_write(&mut self, jobs: &[Job]) -> rusqlite::Result<Written> {
-        self.salts.resize(jobs.iter().map(Job::entries).sum(), Salt::default());
-        getrandom::fill(self.salts.as_flattened_mut())
-            .map_err(|error| rusqlite::Error::ToSqlConversionFailure(Box::new(error)))?;
+        self.salts.draw(jobs.iter().map(Job::entries).sum()).map_err(no_salt)?;
         let tx = self.db.transaction_with_behavior(TransactionBehavior::Immediate)?;
         match schema::version(&tx)? {
             Some(schema::VERSION) => {}
@@ -212,7 +210,7 @@ impl Ledger {
             known: self.position,
             position,
             rows: &mut self.rows,
-            salts: self.salts.iter(),
+            salts: &mut self.salts,
         };
         let verdicts = jobs.iter().map(|job| group.apply(job)).collect::<rusqlite::Result<_>>()?;
         let position = group.position;
@@ -271,8 +269,7 @@ pub(super) struct Group<'a> {
     pub(super) known: Position,
     position: Position,
     pub(super) rows: &'a mut Rows,
-    /// One for each entry that may have a payload.
-    salts: std::slice::Iter<'a, Salt>,
+    salts: &'a mut Salts,
     /// Whether any run may be open. Where none is, the end of a call closes none.
     any_runs: bool,
 }
@@ -548,7 +545,7 @@ impl Group<'_> {
     pub(super) fn insert(&mut self, kind: Kind) -> rusqlite::Result<()> {
         let salt = match self.rows.text().payload.is_empty() {
             true => None,
-            false => self.salts.next().copied(),
+            false => Some(self.salts.take().map_err(no_salt)?),
         };
         self.add(kind, salt)
     }
@@ -558,6 +555,10 @@ impl Group<'_> {
         self.position = self.rows.add(self.tx, self.position, kind, salt)?;
         Ok(())
     }
+}
+
+fn no_salt(error: getrandom::Error) -> rusqlite::Error {
+    rusqlite::Error::ToSqlConversionFailure(Box::new(error))
 }
 
 /// A damaged key concerns one job; anything else fails the group.

@@ -14,6 +14,7 @@ const LEVELS: &[(&str, Option<u32>)] = &[
     ("helve-net", Some(2)),
     ("helve-policy", Some(2)),
     ("helve-sandbox", Some(2)),
+    ("helve-postgres", Some(3)),
     ("helve-store", Some(3)),
     ("helve-mcp", Some(4)),
     ("helve-office", Some(4)),

@@ -10,8 +10,8 @@ use helve_core::{ApprovalId, CallId, Caller};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use super::rows::{Damage, StoredEntry};
-use helve_ledger::chain::Kind;
+use super::stored::{Damage, StoredEntry};
+use crate::chain::Kind;
 
 /// What is known of a call.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -117,11 +117,21 @@ impl From<EndStatus> for CallStatus {
 
 /// An entry's place in the chain.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[non_exhaustive]
 pub struct ChainLink {
     /// The entry's number in the journal.
     pub seq: i64,
+    /// Whose chain it is, where there are several.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub writer: Option<Arc<str>>,
     /// Its hash in hexadecimal.
     pub hash: String,
+}
+
+impl ChainLink {
+    fn of(entry: &StoredEntry) -> Self {
+        Self { seq: entry.seq, writer: entry.writer.clone(), hash: hex(&entry.hash) }
+    }
 }
 
 /// The head of a start or an end, as the writer encodes it.
@@ -150,7 +160,7 @@ pub(super) struct StepHead {
 }
 
 /// What the head of a step tells. Absent: it is damaged.
-pub(crate) fn step_kind(head: &[u8]) -> Option<StepKind> {
+pub fn step_kind(head: &[u8]) -> Option<StepKind> {
     serde_json::from_slice(head).ok().map(|StepHead { kind, .. }| kind)
 }
 
@@ -184,7 +194,7 @@ fn read(entry: &StoredEntry) -> Result<EntryContent, Damage> {
 /// Puts a call's entries, in order, into one record without its payload.
 ///
 /// None where they tell nothing of a call.
-pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
+pub fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
     let mut record: Option<CallRecord> = None;
     let (mut erased_at, mut damaged, mut steps) = (None, None, Vec::new());
     for entry in entries {
@@ -229,7 +239,7 @@ pub(super) fn merge(entries: &[StoredEntry]) -> Option<CallRecord> {
         erased_at,
         damaged,
         steps,
-        chain: entries.iter().map(|entry| ChainLink { seq: entry.seq, hash: hex(&entry.hash) }).collect(),
+        chain: entries.iter().map(ChainLink::of).collect(),
         ..record
     })
 }
@@ -274,7 +284,7 @@ fn unknown_facts(call_id: &str) -> Facts {
 
 /// Fills in what was said. Apart from [`merge`], so that records that no filter lets through cost
 /// less.
-pub(super) fn fill(record: &mut CallRecord, entries: &[StoredEntry]) {
+pub fn fill(record: &mut CallRecord, entries: &[StoredEntry]) {
     let mut steps = record.steps.iter_mut();
     for entry in entries {
         if entry.kind == Some(Kind::Step) {

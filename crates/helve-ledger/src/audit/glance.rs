@@ -10,8 +10,8 @@ use helve_core::{ErrorCode, Risk};
 use serde::Deserialize;
 
 use super::query::AuditQuery;
-use super::rows::StoredEntry;
-use helve_ledger::chain::Kind;
+use super::stored::StoredEntry;
+use crate::chain::Kind;
 
 /// What searches look at.
 #[derive(Deserialize)]
@@ -53,7 +53,7 @@ pub(super) struct GlanceEnding {
 pub(super) struct Text<'a>(#[serde(borrow)] pub(super) Cow<'a, str>);
 
 /// Whether the call with these entries may fit. One that is damaged may.
-pub(super) fn may_fit(query: &AuditQuery, entries: &[StoredEntry]) -> bool {
+pub fn may_fit(query: &AuditQuery, entries: &[StoredEntry]) -> bool {
     entries.iter().any(|entry| match entry.kind {
         Some(Kind::Started | Kind::Finished) => match entry.parse_head::<Glance<'_>>() {
             Ok(glance) => query.fits_glance(&glance),
