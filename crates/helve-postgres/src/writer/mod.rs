@@ -144,7 +144,7 @@ enum Unwritten {
     /// Nothing of it is.
     Not(PostgresError),
     /// Nobody knows whether it is.
-    Perhaps(InDoubt, PostgresError),
+    Perhaps(Box<InDoubt>, PostgresError),
 }
 
 impl Chain {
@@ -179,7 +179,7 @@ impl Backend for Writer {
                 Ok(verdicts) => return Ok(verdicts),
                 Err(Unwritten::Perhaps(in_doubt, error)) => {
                     self.link = None;
-                    if let Some(verdicts) = self.resolve(in_doubt, error)? {
+                    if let Some(verdicts) = self.resolve(*in_doubt, error)? {
                         return Ok(verdicts);
                     }
                 }
@@ -270,8 +270,8 @@ impl Writer {
             };
             match tokio::time::timeout(GROUP_TIME, client.batch_execute("COMMIT")).await {
                 Ok(Ok(())) => Ok(in_doubt),
-                Ok(Err(error)) => Err(Unwritten::Perhaps(in_doubt, PostgresError::Refused(error))),
-                Err(_) => Err(Unwritten::Perhaps(in_doubt, server.slow(GROUP_TIME))),
+                Ok(Err(error)) => Err(Unwritten::Perhaps(Box::new(in_doubt), PostgresError::Refused(error))),
+                Err(_) => Err(Unwritten::Perhaps(Box::new(in_doubt), server.slow(GROUP_TIME))),
             }
         })?;
         self.renewed = Some(Instant::now());

@@ -8,4 +8,8 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop")]
 
 mod conformance;
+mod faults;
+mod proxy;
+mod replicas;
+mod schema;
 mod support;
