@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes what strangers send. `scripts/fuzz.sh --seeds` runs every target over its seeds, as the full test does, and
-# without `--seeds` over a few thousand new inputs as well;
+# without `--seeds` over a few thousand new inputs as well. The full test runs no new inputs: they are drawn by chance, so
+# that a test would fail for a fault that the change in hand did not make, and pass when it runs again;
 # `scripts/fuzz.sh TARGET [SECONDS]` builds one target optimized and runs it for longer, an hour unless told otherwise.
 # Seeds are in fuzz/corpus/. What a run finds worth keeping goes to target/fuzz-corpus/, inputs that fail to
 # target/fuzz-failed/. HELVE_FUZZ_SANITIZER=address builds with AddressSanitizer.

@@ -47,7 +47,7 @@ fn on_worker<F: Future<Output = T> + Send + 'static, T: Send + 'static>(
     tokio.block_on(async { tokio::spawn(future).await.unwrap() })
 }
 
-pub(crate) fn run(scale: f64) {
+pub(crate) fn measure_calls(scale: f64) {
     let tokio = tokio_runtime();
     let many = (200_000.0 * scale) as u64;
     let floor = best(ROUNDS, || measure_floor(&tokio, many));

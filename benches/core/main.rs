@@ -15,6 +15,6 @@ fn main() {
     // `cargo test --benches` runs this too; a smoke run is enough there.
     let scale = if std::env::args().any(|arg| arg == "--bench") { 1.0 } else { 0.01 };
     println!("{:<58} {:>12} {:>12} {:>10}", "", "wall µs/op", "CPU µs/op", "× floor");
-    calls::run(scale);
-    registry::run(scale);
+    calls::measure_calls(scale);
+    registry::measure_registry(scale);
 }

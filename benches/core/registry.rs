@@ -35,7 +35,7 @@ fn registry(size: usize) -> Registry {
     registry
 }
 
-pub(crate) fn run(scale: f64) {
+pub(crate) fn measure_registry(scale: f64) {
     let mut floor: Option<Cost> = None;
     for size in [1_000, 10_000, 100_000] {
         let size = ((size as f64 * scale) as usize).max(100);

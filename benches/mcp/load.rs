@@ -55,7 +55,7 @@ impl Era {
 }
 
 /// Makes `calls` calls by `callers` at a time.
-pub(crate) async fn run(url: &str, load: Load, callers: usize, calls: usize) -> Figures {
+pub(crate) async fn measure_load(url: &str, load: Load, callers: usize, calls: usize) -> Figures {
     let mut clients = Vec::new();
     for _ in 0..callers {
         clients.push(Client::connect(url, load).await);

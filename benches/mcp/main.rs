@@ -20,7 +20,7 @@ mod load;
 mod part;
 mod roles;
 
-use load::{Era, Figures, Load, run};
+use load::{Era, Figures, Load, measure_load};
 use part::Part;
 
 /// How many calls a round has, and how many rounds there are.
@@ -84,7 +84,7 @@ async fn measure() {
         let needs_stateless = matches!(load, Load::Bytes(Era::Stateless));
         let ways: Vec<&Way> = ways.iter().filter(|way| !needs_stateless || way.is_stateless).collect();
         for way in &ways {
-            run(&way.url, load, 4, way.calls / 10).await;
+            measure_load(&way.url, load, 4, way.calls / 10).await;
         }
         println!("{}", load.shown());
         println!(
@@ -106,7 +106,7 @@ async fn compare(ways: &[&Way], load: Load, callers: usize) {
         for (way, best) in ways.iter().zip(&mut best) {
             let calls = if callers == 1 { way.calls / 2 } else { way.calls };
             let before = way.between.as_ref().map(Part::cpu_us);
-            let mut figures = run(&way.url, load, callers, calls).await;
+            let mut figures = measure_load(&way.url, load, callers, calls).await;
             let after = way.between.as_ref().map(Part::cpu_us);
             figures.cpu_us = after.zip(before).map(|(after, before)| (after - before) / calls as f64);
             if best.as_ref().is_none_or(|best| figures.rate > best.rate) {

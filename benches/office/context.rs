@@ -30,7 +30,7 @@ const CASES: [Case; 7] = [
     ("a task", |dice, words| json!({ "query": words.at(20 + dice.below(300)), "entityType": "task" })),
 ];
 
-pub(crate) async fn run(world: &World, sizes: Sizes, words: &Words) {
+pub(crate) async fn measure_context(world: &World, sizes: Sizes, words: &Words) {
     let count = fill(world, sizes, words).await;
     let mut dice = Dice::new(2);
     let mut times: Vec<Times> = CASES.iter().map(|_| Times::default()).collect();

@@ -16,7 +16,7 @@ use crate::measure::{Took, best, timed};
 
 const ROUNDS: usize = 15;
 
-pub(crate) fn run(sizes: Sizes) {
+pub(crate) fn measure_expand(sizes: Sizes) {
     let words = Words::new();
     // Each event in its own file, as calendar servers have them.
     let files: Vec<String> = (0..sizes.series)

@@ -25,7 +25,7 @@ const CALLS: [(&str, Arguments); 3] = [
     ("create_task", |number| json!({ "title": format!("task {number}") })),
 ];
 
-pub(crate) async fn run(servers: &OfficeServers, sizes: Sizes) {
+pub(crate) async fn measure_hold_up(servers: &OfficeServers, sizes: Sizes) {
     let quiet = Arc::new(World::new(fixture::account(servers, "bob")).await);
     quiet.sync().await;
     let round = if sizes.mails < 10_000 { ROUND / 20 } else { ROUND };

@@ -60,17 +60,17 @@ fn main() {
     let sizes = Sizes::read();
     let tokio = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     // Needs neither servers nor a store.
-    expand::run(sizes);
+    expand::measure_expand(sizes);
     let servers = OfficeServers::start();
     let words = made_up::Words::new();
     fixture::deliver(&servers, "alice", 0..sizes.mails, &words);
     // Other mails than those that are searched.
     fixture::deliver(&servers, "bob", sizes.mails..sizes.mails + sizes.synced, &words);
     tokio.block_on(async {
-        sync::run(&servers, sizes).await;
-        hold_up::run(&servers, sizes).await;
+        sync::measure_sync(&servers, sizes).await;
+        hold_up::measure_hold_up(&servers, sizes).await;
         let world = search::fill(&servers, sizes).await;
-        search::run(&world, &servers, sizes, &words).await;
-        context::run(&world, sizes, &words).await;
+        search::measure_search(&world, &servers, sizes, &words).await;
+        context::measure_context(&world, sizes, &words).await;
     });
 }

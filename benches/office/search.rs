@@ -104,7 +104,7 @@ fn month(dice: &mut Dice, sizes: Sizes) -> (jiff::civil::Date, jiff::civil::Date
     (from, from.saturating_add(jiff::Span::new().months(1)))
 }
 
-pub(crate) async fn run(world: &World, servers: &OfficeServers, sizes: Sizes, words: &Words) {
+pub(crate) async fn measure_search(world: &World, servers: &OfficeServers, sizes: Sizes, words: &Words) {
     let mut imap = RawImap::login(servers, "alice");
     imap.run("EXAMINE INBOX");
     // What Dovecot keeps of headers once it was asked for them, as it would have for a person who searches often.

@@ -8,7 +8,7 @@ use crate::raw_imap::RawImap;
 use crate::world::World;
 use crate::{Sizes, fixture};
 
-pub(crate) async fn run(servers: &OfficeServers, sizes: Sizes) {
+pub(crate) async fn measure_sync(servers: &OfficeServers, sizes: Sizes) {
     // Dovecot numbers the mails and keeps what it was asked for, so that nobody pays for it who is measured.
     fetch(servers, sizes);
     let (mut bare, mut fetched, mut synced) = (Vec::new(), Vec::new(), Vec::new());

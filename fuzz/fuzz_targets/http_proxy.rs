@@ -44,7 +44,8 @@ async fn one(listener: &TcpListener, input: &[u8]) {
     let passages = Arc::new(Mutex::new(Vec::new()));
     let seen = Arc::clone(&passages);
     let lookup: Lookup = Arc::new(|_| Box::pin(async { Err(io::ErrorKind::NotFound.into()) }));
-    let grants: Vec<HostPattern> = vec![granted.parse().expect("a pattern"), "name.test".parse().expect("a pattern")];
+    let grants: Vec<HostPattern> =
+        vec![granted.parse().expect("a pattern"), "name.test".parse().expect("a pattern")];
     let limits = ProxyLimits { idle: Duration::from_secs(2), ..ProxyLimits::default() };
     let proxy = Proxy::new(Arc::new(NetPolicy::default()), grants, limits)
         .with_lookup(lookup)
@@ -81,7 +82,8 @@ async fn one(listener: &TcpListener, input: &[u8]) {
     for request in arrived.iter().filter(|_| is_passed_on(&written)) {
         let text = String::from_utf8_lossy(request);
         let Some((head, _)) = text.split_once("\r\n\r\n") else { continue };
-        let hosts: Vec<&str> = head.lines().filter(|line| line.to_ascii_lowercase().starts_with("host:")).collect();
+        let hosts: Vec<&str> =
+            head.lines().filter(|line| line.to_ascii_lowercase().starts_with("host:")).collect();
         assert_eq!(hosts.len(), 1, "{head}");
         assert!(hosts[0].ends_with(&granted), "{head}");
         assert!(head.to_ascii_lowercase().contains("connection: close"), "{head}");

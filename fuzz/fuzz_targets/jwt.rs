@@ -39,6 +39,8 @@ fuzz_target!(|text: &str| {
     assert!(seconds("exp").is_some_and(|exp| exp > NOW_S as f64 - LEEWAY_S - 1.0));
     assert!(until.as_second() as f64 > NOW_S as f64 - LEEWAY_S - 1.0);
     for name in ["nbf", "iat"] {
-        assert!(claims[name].is_null() || seconds(name).is_some_and(|from| from <= NOW_S as f64 + LEEWAY_S + 1.0));
+        assert!(
+            claims[name].is_null() || seconds(name).is_some_and(|from| from <= NOW_S as f64 + LEEWAY_S + 1.0)
+        );
     }
 });

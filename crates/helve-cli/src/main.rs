@@ -33,7 +33,7 @@ fn main() -> ExitCode {
         Err(code) => return code,
     };
     let mut ui = ui_for(&cli.global);
-    let result = run(cli, &mut ui).and_then(|exit| {
+    let result = run_command(cli, &mut ui).and_then(|exit| {
         ui.flush()?;
         Ok(exit)
     });
@@ -53,7 +53,7 @@ fn ui_for(global: &Global) -> Ui {
     Ui::new(format, detail, global.color)
 }
 
-fn run(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
+fn run_command(cli: Cli, ui: &mut Ui) -> anyhow::Result<Exit> {
     log::start(ui.detail(), ui.error_paint()).map_err(Failure::usage)?;
     let mut app = App::new(ui, cli.global)?;
     match cli.command {

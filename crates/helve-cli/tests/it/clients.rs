@@ -151,7 +151,7 @@ fn clients() -> Vec<(String, Vec<String>, bool)> {
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test starts a program that others wrote")]
-fn run(program: &str, args: &[String], target: &Value, calls: &Value) -> Value {
+fn run_client(program: &str, args: &[String], target: &Value, calls: &Value) -> Value {
     let mut command = Command::new(program);
     command.args(args).args([target.to_string(), calls.to_string()]);
     let ran = command.env("HELVE_MCP_PEERS", peers::home()).output().unwrap();
@@ -174,7 +174,7 @@ pub(crate) fn stdio(home: &Home) -> Value {
 fn over_stdio_every_client_learns_why_a_call_failed() {
     let home = project();
     for (program, args, stateless) in clients() {
-        let told = run(&program, &args, &stdio(&home), &calls());
+        let told = run_client(&program, &args, &stdio(&home), &calls());
         check(&format!("{args:?}"), &told, stateless);
         assert!(!home.project().join("done").exists(), "{args:?}");
     }
@@ -186,7 +186,7 @@ fn over_http_every_client_learns_why_a_call_failed() {
     let up = Up::start(&home);
     let target = json!({ "url": format!("http://{}/mcp", up.address), "token": up.token() });
     for (program, args, stateless) in clients() {
-        let told = run(&program, &args, &target, &calls());
+        let told = run_client(&program, &args, &target, &calls());
         check(&format!("{args:?}"), &told, stateless);
         let deed = &told["said"][8]["result"];
         let page = format!("http://{}/approvals/", up.address);
@@ -245,7 +245,7 @@ fn a_stdio_client_that_comes_back_uses_the_approval_that_was_given_meanwhile() {
             // Each time its own process, which ends with its client.
             let call = || {
                 let calls = json!([{ "name": tool, "arguments": {} }]);
-                run(&program, &args, &stdio(&home), &calls)["said"][0]["result"].clone()
+                run_client(&program, &args, &stdio(&home), &calls)["said"][0]["result"].clone()
             };
             let asked = call();
             let error = &asked["_meta"]["helve/error"];

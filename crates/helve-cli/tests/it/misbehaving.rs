@@ -77,7 +77,7 @@ fn serve(kind: &str) -> (Child, String) {
 }
 
 /// What is wrong with how a case went, if something is.
-fn run(home: &Home, case: &Case, mark: &str) -> Result<(), String> {
+fn run_case(home: &Home, case: &Case, mark: &str) -> Result<(), String> {
     let Case { kind, transport, expect } = case;
     let step = STEP_S.to_string();
     let mut args = vec!["mcp", "test", "--json", "--timeout-s", &step];
@@ -169,7 +169,7 @@ fn whatever_a_server_does_the_test_of_it_ends() {
             scope.spawn(|| {
                 loop {
                     let Some(case) = waiting.lock().unwrap().pop() else { return };
-                    if run(&home, &case, &mark).is_err() {
+                    if run_case(&home, &case, &mark).is_err() {
                         suspects.lock().unwrap().push(case);
                     }
                 }
@@ -178,7 +178,7 @@ fn whatever_a_server_does_the_test_of_it_ends() {
     });
     // Among the floods of others a step may run out of time. Alone, every case must go as expected.
     let alone = |case: &Case| {
-        run(&home, case, &mark).err().map(|why| format!("{} over {}: {why}", case.kind, case.transport))
+        run_case(&home, case, &mark).err().map(|why| format!("{} over {}: {why}", case.kind, case.transport))
     };
     let wrong: Vec<String> = suspects.into_inner().unwrap().iter().filter_map(alone).collect();
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

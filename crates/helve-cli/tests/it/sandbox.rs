@@ -5,7 +5,7 @@ use std::net::TcpListener;
 
 use crate::home::Home;
 
-fn run(home: &Home, args: &[&str]) -> (i32, serde_json::Value) {
+fn run_sandbox(home: &Home, args: &[&str]) -> (i32, serde_json::Value) {
     let ran = home.run(&[&["sandbox", "run", "--json"], args].concat());
     let report = serde_json::from_str(&ran.stdout).unwrap_or_else(|_| panic!("{}", ran.all()));
     (ran.code, report)
@@ -14,7 +14,7 @@ fn run(home: &Home, args: &[&str]) -> (i32, serde_json::Value) {
 #[test]
 fn a_program_runs_and_its_report_says_how() {
     let home = Home::new();
-    let (code, report) = run(&home, &["--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
+    let (code, report) = run_sandbox(&home, &["--", "sh", "-c", "echo out; echo err >&2; exit 7"]);
     assert_eq!(code, 7);
     assert_eq!((&report["stdout"], &report["stderr"]), (&"out\n".into(), &"err\n".into()));
     assert_eq!((&report["status"], &report["exit_code"]), (&"exited".into(), &7.into()));
@@ -43,10 +43,10 @@ fn every_limit_is_told() {
         (&["--output-bytes", "1000"], &["yes"], "output_limit", 137),
     ];
     for (flags, command, status, expected) in cases {
-        let (code, report) = run(&home, &[flags, &["--"], command].concat());
+        let (code, report) = run_sandbox(&home, &[flags, &["--"], command].concat());
         assert_eq!((report["status"].as_str(), code), (Some(status), expected), "{report}");
     }
-    let (_, report) = run(
+    let (_, report) = run_sandbox(
         &home,
         &[
             "--pids",
@@ -69,10 +69,10 @@ fn folders_variables_and_input_are_what_is_given() {
     let script = "cat data/in; cat secret 2>/dev/null; echo $NAME; touch data/x 2>/dev/null || echo kept";
     let project = home.project().canonicalize().unwrap().display().to_string();
     let script = format!("cd {project}; {script}");
-    let (_, report) = run(&home, &["--read", "data", "--env", "NAME=a=b", "--", "sh", "-c", &script]);
+    let (_, report) = run_sandbox(&home, &["--read", "data", "--env", "NAME=a=b", "--", "sh", "-c", &script]);
     assert_eq!(report["stdout"], "therea=b\nkept\n", "{report}");
     let (_, report) =
-        run(&home, &["--write", "data", "--", "sh", "-c", &format!("echo new > {project}/data/new")]);
+        run_sandbox(&home, &["--write", "data", "--", "sh", "-c", &format!("echo new > {project}/data/new")]);
     assert_eq!(report["exit_code"], 0, "{report}");
     assert_eq!(std::fs::read_to_string(home.project().join("data/new")).unwrap(), "new\n");
 }
@@ -127,10 +127,10 @@ fn a_granted_host_is_reached_and_no_other() {
          except OSError as e: print('refused')\n"
     );
     let net = format!("127.0.0.1:{granted}");
-    let (_, report) = run(&home, &["--net", &net, "--", "python3", "-c", &script]);
+    let (_, report) = run_sandbox(&home, &["--net", &net, "--", "python3", "-c", &script]);
     assert_eq!(report["stdout"], "granted\n403\nrefused\n", "{report}");
     // Without a grant there is no proxy, and nothing at all.
-    let (_, report) = run(&home, &["--net", "none", "--", "python3", "-c", &script]);
+    let (_, report) = run_sandbox(&home, &["--net", "none", "--", "python3", "-c", &script]);
     assert_eq!(report["exit_code"], 1);
     assert!(asked.try_recv().is_err());
 }

@@ -283,7 +283,7 @@ async fn call_tool(session: &Arc<Session>, mut asked: ParsedRequest<'_>) -> Resu
             asker.end();
             result
         }
-        Era::Stateless => work::run(session, &asked, run, asker, incoming.cancellation, support).await,
+        Era::Stateless => work::run_call(session, &asked, run, asker, incoming.cancellation, support).await,
     }
 }
 
@@ -331,7 +331,7 @@ async fn ask_in_answer(
             result
         }
         Era::Stateless => {
-            work::run(session, asked, run, asker, incoming.cancellation, TaskSupport::Forbidden).await
+            work::run_call(session, asked, run, asker, incoming.cancellation, TaskSupport::Forbidden).await
         }
     }
 }

@@ -30,7 +30,7 @@ const TASK_GATHER: Duration = Duration::from_millis(50);
 
 /// Runs a request of the stateless era to its end, to its first question, or until it becomes a
 /// task.
-pub(super) async fn run(
+pub(super) async fn run_call(
     session: &Arc<Session>,
     asked: &ParsedRequest<'_>,
     work: Work,

@@ -95,7 +95,7 @@ async fn echo_server() -> SocketAddr {
 }
 
 #[expect(clippy::disallowed_methods, reason = "real clients are programs")]
-async fn run(program: &str, args: &[&str], variables: &[(&str, String)]) -> Output {
+async fn run_program(program: &str, args: &[&str], variables: &[(&str, String)]) -> Output {
     let mut command = tokio::process::Command::new(program);
     command.args(args).env_clear().env("PATH", std::env::var_os("PATH").unwrap());
     command.envs(variables.iter().map(|(name, value)| (name, value))).kill_on_drop(true);
@@ -123,14 +123,14 @@ async fn curl_gets_through_in_every_way() {
         &["-x", &plain, "-p", "-d", "hello", &by_name],
     ];
     for way in ways {
-        let output = run("curl", &[&["-sS"], way].concat(), &[]).await;
+        let output = run_program("curl", &[&["-sS"], way].concat(), &[]).await;
         let expected = if way.contains(&"-d") { "POST /a?b=c" } else { "GET /a?b=c" };
         assert!(text(&output).starts_with(expected), "{way:?}: {}", text(&output));
         assert!(text(&output).contains(&format!("host=\"api.test:{port}\"")), "{way:?}: {}", text(&output));
         assert_eq!(text(&output).ends_with("hello"), way.contains(&"-d"), "{way:?}: {}", text(&output));
     }
     let by_address = format!("http://0x7f.1:{port}/");
-    let output = run("curl", &["-sS", "-p", "-x", &plain, &by_address], &[]).await;
+    let output = run_program("curl", &["-sS", "-p", "-x", &plain, &by_address], &[]).await;
     assert!(text(&output).starts_with("GET / "), "{}", text(&output));
     assert_eq!(proxy.refused(), Vec::<String>::new());
 }
@@ -141,7 +141,7 @@ async fn curl_is_told_why_not() {
     let proxy = Setup::granting(["api.test:443"]).start().await;
     let plain = format!("http://{}", proxy.address);
     let url = format!("http://{server}/");
-    let output = run("curl", &["-sS", "-i", "-x", &plain, &url], &[]).await;
+    let output = run_program("curl", &["-sS", "-i", "-x", &plain, &url], &[]).await;
     assert!(text(&output).starts_with("HTTP/1.1 403"), "{}", text(&output));
     assert!(text(&output).contains(&format!("grant `{server}`")), "{}", text(&output));
     // Also where the answer comes before the end of a long request.
@@ -150,12 +150,14 @@ async fn curl_is_told_why_not() {
         let file = folder.path().join("content");
         std::fs::write(&file, vec![b'x'; length]).unwrap();
         let content = format!("@{}", file.display());
-        let output = run("curl", &["-sS", "-i", "-x", &plain, "--data-binary", &content, &url], &[]).await;
+        let output =
+            run_program("curl", &["-sS", "-i", "-x", &plain, "--data-binary", &content, &url], &[]).await;
         assert!(text(&output).contains("HTTP/1.1 403"), "{length}: {}", text(&output));
     }
-    let output = run("curl", &["-sS", "-p", "-x", &plain, &url], &[]).await;
+    let output = run_program("curl", &["-sS", "-p", "-x", &plain, &url], &[]).await;
     assert!(text(&output).contains("403"), "{}", text(&output));
-    let output = run("curl", &["-sS", "-x", &format!("socks5h://{}", proxy.address), &url], &[]).await;
+    let output =
+        run_program("curl", &["-sS", "-x", &format!("socks5h://{}", proxy.address), &url], &[]).await;
     assert!(!output.status.success());
     assert_eq!(proxy.refused(), vec![server.to_string(); 5]);
 }
@@ -167,14 +169,14 @@ async fn python_gets_through_by_its_environment() {
     let script = "import sys, urllib.request as u\nprint(u.urlopen(sys.argv[1], timeout=20).read().decode())";
     let plain = format!("http://{}", proxy.address);
     let variables = [("http_proxy", plain.clone()), ("https_proxy", plain)];
-    let output = run("python3", &["-c", script, &format!("http://{server}/x")], &variables).await;
+    let output = run_program("python3", &["-c", script, &format!("http://{server}/x")], &variables).await;
     assert!(text(&output).starts_with("GET /x "), "{}", text(&output));
-    let output = run("python3", &["-c", script, "http://169.254.169.254/"], &variables).await;
+    let output = run_program("python3", &["-c", script, "http://169.254.169.254/"], &variables).await;
     assert!(text(&output).contains("403"), "{}", text(&output));
     // TLS goes through a tunnel; that the other side speaks none is told by Python, not by us.
-    let output = run("python3", &["-c", script, &format!("https://{server}/")], &variables).await;
+    let output = run_program("python3", &["-c", script, &format!("https://{server}/")], &variables).await;
     assert!(text(&output).to_lowercase().contains("ssl"), "{}", text(&output));
-    let output = run("python3", &["-c", script, "https://other.test/"], &variables).await;
+    let output = run_program("python3", &["-c", script, "https://other.test/"], &variables).await;
     assert!(text(&output).contains("403"), "{}", text(&output));
     assert_eq!(proxy.refused(), ["169.254.169.254:80", "other.test:443"]);
 }

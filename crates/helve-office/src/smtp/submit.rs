@@ -45,7 +45,7 @@ impl Submit for SmtpSubmit {
     fn submit<'a>(&'a self, envelope: &'a Envelope, message: Bytes) -> BoxFuture<'a, Submitted> {
         Box::pin(async move {
             match Session::open(&self.server, &self.login, self.timeouts).await {
-                Ok(session) => transaction::run(session, envelope, &message, self.timeouts).await,
+                Ok(session) => transaction::send_mail(session, envelope, &message, self.timeouts).await,
                 Err(fault) => unsent(&fault),
             }
         })

@@ -6,7 +6,7 @@ use crate::text::Address;
 use crate::wire::{Timeouts, needs_eight_bits, smtp_lines};
 
 /// Hands one mail over. All recipients get it, or none.
-pub(super) async fn run(
+pub(super) async fn send_mail(
     mut session: Session,
     envelope: &Envelope,
     message: &[u8],

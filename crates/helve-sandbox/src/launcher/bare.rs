@@ -18,7 +18,7 @@ use crate::report::{Confinement, Guard, Level};
 use crate::wire::{self, FromBox, Order};
 
 /// Runs one program to its end. `why` there is no box.
-pub(super) fn run(order: Order, contents: fs::File, streams: [OwnedFd; 3], helve: &OwnedFd, why: &str) {
+pub(super) fn run_bare(order: Order, contents: fs::File, streams: [OwnedFd; 3], helve: &OwnedFd, why: &str) {
     match sys::fork() {
         Ok(Fork::Child) => {
             if let Err(error) = supervise(order, contents, streams, helve, why) {
@@ -62,7 +62,7 @@ fn supervise(
     first::put_files(&work.0, &order.files, contents)?;
     let filters = Filters::new(false)?;
     let become_program = |streams, reporter| {
-        worker::run(&order, worker::Place::Bare(&work.0), &filters, streams, reporter);
+        worker::become_worker(&order, worker::Place::Bare(&work.0), &filters, streams, reporter);
     };
     let confirm = |report| {
         if !first::hear_worker(report)? {

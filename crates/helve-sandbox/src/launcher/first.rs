@@ -29,7 +29,7 @@ use crate::report::{Confinement, End, Guard, Level, Usage};
 use crate::wire::{self, FileHead, FromBox, Order, ToBox};
 
 /// The whole life of the process.
-pub(super) fn run(keeper: OwnedFd) -> ! {
+pub(super) fn run_as_first(keeper: OwnedFd) -> ! {
     let _ = rustix::thread::set_name(c"helve-box");
     if let Ok((built, descriptors)) = get_ready(&keeper) {
         let mut descriptors = descriptors.into_iter();
@@ -122,7 +122,7 @@ impl Life<'_> {
         let worker = match sys::fork()? {
             Fork::Child => {
                 let place = worker::Place::Box { cgroup: self.built.plan.cgroup };
-                worker::run(&order, place, &self.built.filters, streams, reporter)
+                worker::become_worker(&order, place, &self.built.filters, streams, reporter)
             }
             Fork::Parent(pid) => pid,
         };

@@ -70,7 +70,7 @@ fn serve(prepared: io::Result<Prepared>, descriptors: Vec<OwnedFd>, cgroup: Opti
         Err(error) => {
             return match wire::read_sheet::<Order>(order) {
                 Ok((order, contents)) if order.min_level <= Level::L1 => {
-                    bare::run(order, contents, [stdin, stdout, stderr], &helve, &explain(&error));
+                    bare::run_bare(order, contents, [stdin, stdout, stderr], &helve, &explain(&error));
                 }
                 _ => refuse(explain(&error)),
             };
@@ -167,7 +167,7 @@ fn prepare(slot: u32, cgroup: Option<&Cgroup>) -> io::Result<Prepared> {
     let (ours, theirs) = wire::pair()?;
     let Some((pid, handle)) = sys::fork_into_namespaces()? else {
         drop(ours);
-        first::run(theirs);
+        first::run_as_first(theirs);
     };
     drop(theirs);
     let prepared = Prepared { pid, handle, link: ours };

@@ -135,7 +135,7 @@ fn supervise(
             sys::close(link.as_raw_fd());
             keepers.clear();
             supervisors.clear();
-            unconfined::run(descriptors);
+            unconfined::run_unconfined(descriptors);
             sys::exit(0);
         }
         Err(error) => {

@@ -14,7 +14,7 @@ use crate::wire::{self, FromBox, Order};
 
 /// The whole life of its supervisor. The descriptors are the order, three streams, and the talk with
 /// Helve.
-pub(super) fn run(descriptors: Vec<OwnedFd>) {
+pub(super) fn run_unconfined(descriptors: Vec<OwnedFd>) {
     let Ok([order, stdin, stdout, stderr, helve]) = <[OwnedFd; 5]>::try_from(descriptors) else { return };
     if let Err(error) = supervise(order, [stdin, stdout, stderr], &helve) {
         let _ = wire::send(&helve, &FromBox::Refused(error.to_string()), &[]);

@@ -43,7 +43,7 @@ impl Place<'_> {
 
 /// Becomes the program. What goes wrong before is written to `reporter`, which closes by itself when
 /// the program starts.
-pub(super) fn run(
+pub(super) fn become_worker(
     order: &Order,
     place: Place<'_>,
     filters: &Filters,

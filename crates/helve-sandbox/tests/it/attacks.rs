@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use helve_sandbox::{CollectLimits, End, Level, collect};
 
-use crate::boxes::{LONG, expected_level, python, run, said, sh, text};
+use crate::boxes::{LONG, expected_level, python, run_job, said, sh, text};
 use crate::hostile::{CALLS, dies, is_alive, nothing_works};
 
 #[tokio::test]
@@ -53,7 +53,7 @@ print(errno.errorcode.get(call(9, 0, 2 << 20, 3, 0x40022, -1, 0)), errno.errorco
 import mmap; mmap.mmap(-1, 4 << 20)
 "#
     );
-    let said = said(&run(python(&script)).await);
+    let said = said(&run_job(python(&script)).await);
     assert!(["EPERM EPERM", "EPERM ENOSYS"].contains(&said.as_str()), "{said}");
 }
 
@@ -61,8 +61,8 @@ import mmap; mmap.mmap(-1, 4 << 20)
 #[tokio::test]
 async fn a_crash_leaves_no_dump() {
     let script = "import resource; print(resource.getrlimit(resource.RLIMIT_CORE))";
-    assert_eq!(said(&run(python(script)).await), "(1, 1)");
-    let finished = run(sh("sh -c 'kill -SEGV $$'; ls -A")).await;
+    assert_eq!(said(&run_job(python(script)).await), "(1, 1)");
+    let finished = run_job(sh("sh -c 'kill -SEGV $$'; ls -A")).await;
     assert_eq!(said(&finished), "");
 }
 
@@ -75,7 +75,7 @@ fd = os.memfd_create("x"); os.write(fd, open("/bin/sh", "rb").read())
 os.execve(fd, ["sh", "-c", "grep -E '^(Seccomp|NoNewPrivs|CapEff):' /proc/self/status; unshare -U true 2>/dev/null && echo WORKED"], {{"PATH": "/usr/bin"}})
 "#
     );
-    let out = text(&run(python(&script)).await.stdout);
+    let out = text(&run_job(python(&script)).await.stdout);
     let confined = out.contains("Seccomp:\t2")
         && out.contains("NoNewPrivs:\t1")
         && out.contains("CapEff:\t0000000000000000");
@@ -93,7 +93,7 @@ print(signal.getitimer(signal.ITIMER_REAL), len(os.environ))
 "#;
     // Python itself ignores SIGPIPE and SIGXFSZ and sets LC_CTYPE, and the C library ignores two of its own.
     let expected = "0000000000000000 0000000181001000 0000000000000000 2 1\nTrue True\n(0.0, 0.0) 2";
-    assert_eq!(said(&run(python(script)).await), expected);
+    assert_eq!(said(&run_job(python(script)).await), expected);
 }
 
 /// Some users may have their programs run before all others. Means most where the tests have these rights, as in
@@ -107,14 +107,14 @@ for do in (lambda: os.sched_setscheduler(0, os.SCHED_FIFO, os.sched_param(1)), l
     try: do(); print("WORKED")
     except OSError: print("refused")
 "#;
-    assert_eq!(said(&run(python(script)).await), "(0, 0)\n(0, 0)\nrefused\nrefused");
+    assert_eq!(said(&run_job(python(script)).await), "(0, 0)\n(0, 0)\nrefused\nrefused");
 }
 
 /// Runs a box in a copy of this test program that is in more groups than its own.
 #[tokio::test]
 async fn helper_in_many_groups() {
     if std::env::var("HELVE_TEST_GROUPS").is_ok() {
-        assert_eq!(said(&run(sh("grep ^Groups: /proc/self/status | tr -d ' \\t'")).await), "Groups:");
+        assert_eq!(said(&run_job(sh("grep ^Groups: /proc/self/status | tr -d ' \\t'")).await), "Groups:");
     }
 }
 
@@ -141,7 +141,7 @@ async fn root_hands_no_groups_on() {
 /// The kernel spares a keeper when memory runs out; what it starts is to go first instead.
 #[tokio::test]
 async fn a_box_goes_first_when_memory_runs_out() {
-    assert_eq!(said(&run(sh("cat /proc/self/oom_score_adj")).await), "1000");
+    assert_eq!(said(&run_job(sh("cat /proc/self/oom_score_adj")).await), "1000");
 }
 
 #[tokio::test]
@@ -166,7 +166,7 @@ print(made > 100)
 "#;
     let mut job = python(script);
     job.policy.limits.pids = 24;
-    assert_eq!(said(&run(job).await), "True");
+    assert_eq!(said(&run_job(job).await), "True");
 }
 
 /// Many that live shorter than our looks at them, and whose time the kernel does not add up.
@@ -187,7 +187,7 @@ while True:
     let mut job = python(script);
     // A machine that builds meanwhile gives these children a fiftieth of a processor: the wall is far away.
     (job.policy.limits.cpu_s, job.policy.limits.wall_ms) = (1, 240_000);
-    let finished = run(job).await;
+    let finished = run_job(job).await;
     assert_eq!(finished.end, End::CpuLimit, "{:?}", finished.usage);
 }
 
@@ -211,7 +211,7 @@ open("plain", "w").write("plain")
 "#;
     let mut job = python(script);
     job.policy.limits.work_bytes = 64 << 20;
-    let finished = run(job).await;
+    let finished = run_job(job).await;
     said(&finished);
     let limits = CollectLimits { files: 100, file_bytes: 8 << 20, total_bytes: 16 << 20 };
     let (files, left_out) = collect(finished.work_dir.as_fd(), limits, &|_| true).unwrap();
@@ -257,7 +257,7 @@ for source in ("/proc/self/exe", "/usr/bin/env", "/etc/passwd"):
     );
     let mut job = python(&script);
     job.policy.write = vec![folder.path().to_owned()];
-    let said = said(&run(job).await);
+    let said = said(&run_job(job).await);
     assert!(!said.contains("WORKED") && !said.contains("s3cret"), "{said}");
     for entry in std::fs::read_dir(folder.path()).unwrap().flatten() {
         let kind = std::fs::symlink_metadata(entry.path()).unwrap();
@@ -272,7 +272,7 @@ async fn who_holds_a_stream_open_holds_up_nobody() {
     let began = std::time::Instant::now();
     let mut job = sh(&format!("setsid setsid sleep {marker} & echo done"));
     job.policy.limits.wall_ms = 60_000;
-    assert_eq!(said(&run(job).await), "done");
+    assert_eq!(said(&run_job(job).await), "done");
     assert!(began.elapsed() < LONG);
     dies(&marker).await;
 }
@@ -280,7 +280,7 @@ async fn who_holds_a_stream_open_holds_up_nobody() {
 #[tokio::test]
 async fn signals_reach_nobody_outside() {
     let marker = format!("84{:07}", std::process::id());
-    let witness = tokio::spawn(run(sh(&format!("exec sleep {marker}"))));
+    let witness = tokio::spawn(run_job(sh(&format!("exec sleep {marker}"))));
     let script = r#"
 import os, signal
 signal.signal(signal.SIGTERM, signal.SIG_IGN)
@@ -296,7 +296,7 @@ for group in (0, 1):
     except OSError: pass
 print("tried", os.getppid())
 "#;
-    let out = said(&run(python(script)).await);
+    let out = said(&run_job(python(script)).await);
     assert_eq!(out, "tried 1");
     assert!(!witness.is_finished(), "another box was hit");
     witness.abort();
@@ -307,7 +307,7 @@ print("tried", os.getppid())
 #[tokio::test]
 async fn boxes_do_not_see_each_other() {
     let first = "import socket, time\ns = socket.socket(socket.AF_UNIX); s.bind('\\0helve-x'); s.listen()\nt = socket.create_server(('127.0.0.1', 4567))\nopen('/tmp/mine', 'w'); open('/dev/shm/mine', 'w'); time.sleep(3)\nprint('all was there until the end')";
-    let first = tokio::spawn(run(python(first)));
+    let first = tokio::spawn(run_job(python(first)));
     let script = r#"
 import os, socket, time
 for _ in range(20):
@@ -319,7 +319,7 @@ for _ in range(20):
     time.sleep(0.1)
 print(len([p for p in os.listdir("/proc") if p.isdigit()]))
 "#;
-    assert_eq!(said(&run(python(script)).await), "2");
+    assert_eq!(said(&run_job(python(script)).await), "2");
     assert_eq!(said(&first.await.unwrap()), "all was there until the end");
 }
 

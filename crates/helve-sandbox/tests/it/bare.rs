@@ -34,7 +34,7 @@ fn at_level_1(mut job: Job) -> Job {
     job
 }
 
-async fn run(job: Job) -> helve_sandbox::Finished {
+async fn run_job(job: Job) -> helve_sandbox::Finished {
     Sandbox::default().run(at_level_1(job), Vec::new(), CancellationToken::new()).await.unwrap()
 }
 
@@ -54,7 +54,7 @@ async fn what_level_1_promises_holds() {
     }
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("secret"), "no").unwrap();
-    let finished = run(sh(
+    let finished = run_job(sh(
         "pwd; echo a > b; cat b; cat $1/secret /etc/shadow 2>/dev/null; touch $1/x /tmp/helve-x 2>/dev/null; \
         echo $TMPDIR $HOME",
     )
@@ -80,7 +80,7 @@ async fn what_level_1_promises_holds() {
         try: os.kill({own}, 0); print('signalled')\nexcept OSError: print('no signal')",
         own = std::process::id()
     );
-    assert_eq!(said(&run(python(&script)).await), "no network\nno signal");
+    assert_eq!(said(&run_job(python(&script)).await), "no network\nno signal");
 }
 
 #[tokio::test]
@@ -92,7 +92,7 @@ async fn what_a_bare_program_started_ends_with_it() {
         let witness = Witness::new();
         let mut job = leaves_one_behind(&witness, then);
         job.policy.limits.wall_ms = 600;
-        let finished = run(job).await;
+        let finished = run_job(job).await;
         assert!(matches!(finished.end, End::Exited { code: 0 } | End::Timeout), "{:?}", finished.end);
         witness.gone().await;
     }

@@ -6,7 +6,7 @@ use helve_sandbox::{End, Finished, Job, Level, Sandbox};
 use tokio_util::sync::CancellationToken;
 
 /// Runs a job in its own box.
-pub(crate) async fn run(job: Job) -> Finished {
+pub(crate) async fn run_job(job: Job) -> Finished {
     Sandbox::default().run(job, Vec::new(), CancellationToken::new()).await.unwrap()
 }
 

@@ -7,7 +7,7 @@ use helve_sandbox::{End, Job, Sandbox};
 use rustix::process::{Pid, test_kill_process};
 use tokio_util::sync::CancellationToken;
 
-use crate::boxes::{LONG, python, run, said, sh, text};
+use crate::boxes::{LONG, python, run_job, said, sh, text};
 
 /// Python that calls the kernel directly: `call(number, ...)` gives the errno, or 0.
 pub(crate) const CALLS: &str = r#"
@@ -25,7 +25,7 @@ def refused(name, number, *args):
 
 /// Runs Python and expects no line to say that something worked.
 pub(crate) async fn nothing_works(script: &str) {
-    let out = said(&run(python(&format!("{CALLS}\n{script}"))).await);
+    let out = said(&run_job(python(&format!("{CALLS}\n{script}"))).await);
     assert!(!out.is_empty(), "it tried nothing");
     let worked: Vec<_> = out.lines().filter(|line| line.contains("WORKED")).collect();
     assert!(worked.is_empty(), "{worked:?}");
@@ -86,7 +86,7 @@ import mmap, ctypes
 m = mmap.mmap(-1, 4096, prot=7); m.write(b"\xb8\x14\x00\x00\x00\xcd\x80\xc3")
 print(ctypes.CFUNCTYPE(ctypes.c_int)(ctypes.addressof(ctypes.c_char.from_buffer(m)))(), "WORKED")
 "#;
-    let finished = run(python(script)).await;
+    let finished = run_job(python(script)).await;
     assert!(!text(&finished.stdout).contains("WORKED"), "{:?}", finished.end);
 }
 
@@ -144,7 +144,7 @@ async fn files_of_the_host_are_not_there() {
     ];
     for path in paths {
         let script = format!("ls {path} >/dev/null 2>&1 && echo visible || echo hidden");
-        assert_eq!(said(&run(sh(&script)).await), "hidden", "{path}");
+        assert_eq!(said(&run_job(sh(&script)).await), "hidden", "{path}");
     }
 }
 
@@ -228,7 +228,7 @@ for request in (0x5412, 0x5412 | 1 << 32, 0x541C):
 async fn a_fork_bomb_is_bounded_and_ends() {
     let mut job = python("import os\nwhile True:\n  try: os.fork()\n  except OSError: pass");
     (job.policy.limits.pids, job.policy.limits.wall_ms) = (32, 1500);
-    let finished = run(job).await;
+    let finished = run_job(job).await;
     assert_eq!(finished.end, End::Timeout);
     nobody_is_left().await;
 }
@@ -247,7 +247,7 @@ print(count)
 "#;
     let mut job = python(script);
     job.policy.limits.pids = 20;
-    let forked: u32 = said(&run(job).await).parse().unwrap();
+    let forked: u32 = said(&run_job(job).await).parse().unwrap();
     assert!((10..=20).contains(&forked), "{forked}");
     let script = r#"
 import threading, time
@@ -260,7 +260,7 @@ import os; os._exit(0)
 "#;
     let mut job = python(script);
     job.policy.limits.pids = 20;
-    let started: u32 = said(&run(job).await).parse().unwrap();
+    let started: u32 = said(&run_job(job).await).parse().unwrap();
     assert!((10..=20).contains(&started), "{started}");
 }
 
@@ -290,7 +290,7 @@ async fn memory_in_every_form_is_bounded() {
     for (form, script) in forms {
         let mut job = python(&format!("{script}\nprint('WORKED')"));
         (job.policy.limits.memory_bytes, job.policy.limits.wall_ms) = (200 << 20, 30_000);
-        let finished = run(job).await;
+        let finished = run_job(job).await;
         let ended = format!("{form}: {:?} {}", finished.end, text(&finished.stderr));
         assert!(!text(&finished.stdout).contains("WORKED"), "{ended}");
         // Refused outright is as good as stopped.
@@ -305,13 +305,13 @@ async fn files_in_memory_are_bounded() {
         let script = format!("dd if=/dev/zero of={place}/x bs=1M count=100 2>/dev/null; wc -c < {place}/x");
         let mut job = sh(&script);
         job.policy.limits.work_bytes = 10 << 20;
-        let written: u64 = said(&run(job).await).parse().unwrap();
+        let written: u64 = said(&run_job(job).await).parse().unwrap();
         assert!(written <= 10 << 20, "{place}: {written}");
     }
     let mut job =
         python("n = 0\ntry:\n  while n < 5000: open(f'f{n}', 'w'); n += 1\nexcept OSError: pass\nprint(n)");
     job.policy.limits.work_bytes = 1 << 20;
-    assert!(said(&run(job).await).parse::<u32>().unwrap() <= 1100);
+    assert!(said(&run_job(job).await).parse::<u32>().unwrap() <= 1100);
 }
 
 #[tokio::test]
@@ -323,7 +323,7 @@ async fn time_on_a_processor_is_bounded() {
     ] {
         let mut job = python(script);
         (job.policy.limits.cpu_s, job.policy.limits.wall_ms) = (1, 60_000);
-        let finished = run(job).await;
+        let finished = run_job(job).await;
         assert_eq!(finished.end, End::CpuLimit, "{script}");
     }
 }
@@ -333,7 +333,7 @@ async fn a_flood_of_output_is_cut() {
     for script in ["yes", "yes >&2", "cat /dev/zero", "yes & yes >&2"] {
         let mut job = sh(script);
         job.policy.limits.output_bytes = 10_000;
-        let finished = run(job).await;
+        let finished = run_job(job).await;
         assert_eq!((finished.end, finished.truncated), (End::OutputLimit, true), "{script}");
         assert!(finished.stdout.len() <= 10_000 && finished.stderr.len() <= 10_000);
     }
@@ -352,7 +352,7 @@ async fn sockets_in_a_granted_folder_cannot_be_reached() {
         let mut job = python(&script);
         let grants = if write { &mut job.policy.write } else { &mut job.policy.read };
         grants.push(folder.path().to_owned());
-        assert!(!said(&run(job).await).contains("WORKED"));
+        assert!(!said(&run_job(job).await).contains("WORKED"));
     }
 }
 
@@ -378,7 +378,7 @@ open("plain", "w").close(); os.chmod("plain", 0o755)
     );
     let mut job = python(&script);
     job.policy.write = vec![folder.path().to_owned()];
-    let out = said(&run(job).await);
+    let out = said(&run_job(job).await);
     assert!(!out.contains("WORKED"), "{out}");
     let modes = std::fs::read_dir(folder.path())
         .unwrap()
@@ -415,7 +415,7 @@ async fn daemons_end_with_the_program() {
     let hide = format!(
         "(setsid sh -c 'trap \"\" TERM HUP INT; sleep {marker} & exec sleep {marker}' >/dev/null 2>&1 &) ; sleep 0.3"
     );
-    assert_eq!(said(&run(sh(&hide)).await), "");
+    assert_eq!(said(&run_job(sh(&hide)).await), "");
     dies(&marker).await;
 }
 
@@ -427,7 +427,7 @@ async fn a_timeout_ends_what_was_forked_stopped_or_deaf() {
     );
     let mut job = sh(&script);
     job.policy.limits.wall_ms = 700;
-    assert_eq!(run(job).await.end, End::Timeout);
+    assert_eq!(run_job(job).await.end, End::Timeout);
     dies(&marker).await;
 }
 
@@ -464,7 +464,7 @@ async fn dropping_a_box_ends_everything() {
 #[tokio::test]
 async fn helper_that_is_killed() {
     if let Ok(marker) = std::env::var("HELVE_TEST_MARKER") {
-        let _ = run(sh(&format!("setsid sleep {marker} & trap '' TERM HUP; sleep {marker}"))).await;
+        let _ = run_job(sh(&format!("setsid sleep {marker} & trap '' TERM HUP; sleep {marker}"))).await;
     }
 }
 
@@ -507,7 +507,7 @@ async fn swapping_links_does_not_lead_out_of_a_grant() {
     );
     let mut job = sh(&script);
     job.policy.write = vec![open];
-    assert_eq!(said(&run(job).await), "done");
+    assert_eq!(said(&run_job(job).await), "done");
 }
 
 #[tokio::test]

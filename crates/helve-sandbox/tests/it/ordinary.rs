@@ -6,7 +6,7 @@ use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use helve_sandbox::{End, FileIn, Job, Level, Sandbox, SandboxOptions, Unwritable};
 use tokio_util::sync::CancellationToken;
 
-use crate::boxes::{expected_level, python, run, said, sh, text};
+use crate::boxes::{expected_level, python, run_job, said, sh, text};
 
 #[tokio::test]
 async fn a_program_gets_its_input_and_gives_its_output_and_code() {
@@ -19,15 +19,15 @@ async fn a_program_gets_its_input_and_gives_its_output_and_code() {
 
 #[tokio::test]
 async fn its_environment_and_its_descriptors_are_what_it_is_given() {
-    assert_eq!(said(&run(Job::new("env").env("ONLY", "this = one")).await).lines().count(), 2);
+    assert_eq!(said(&run_job(Job::new("env").env("ONLY", "this = one")).await).lines().count(), 2);
     // 3 is the listing itself.
-    assert_eq!(said(&run(sh("ls /proc/self/fd")).await), "0\n1\n2\n3");
+    assert_eq!(said(&run_job(sh("ls /proc/self/fd")).await), "0\n1\n2\n3");
 }
 
 #[tokio::test]
 async fn a_program_may_be_told_by_its_name_what_to_do() {
-    assert_eq!(said(&run(sh("echo $0")).await), "/bin/sh");
-    assert_eq!(said(&run(Job::new("sh").args(["-c", "echo $0"])).await), "sh");
+    assert_eq!(said(&run_job(sh("echo $0")).await), "/bin/sh");
+    assert_eq!(said(&run_job(Job::new("sh").args(["-c", "echo $0"])).await), "sh");
 }
 
 #[tokio::test]
@@ -39,15 +39,15 @@ async fn a_megabyte_both_ways_does_not_deadlock() {
 
 #[tokio::test]
 async fn streams_can_be_opened_by_their_names() {
-    let finished = run(sh("echo out > /dev/stdout; echo err > /dev/stderr")).await;
+    let finished = run_job(sh("echo out > /dev/stdout; echo err > /dev/stderr")).await;
     assert_eq!((said(&finished), text(&finished.stderr)), ("out".into(), "err\n".into()));
 }
 
 #[tokio::test]
 async fn it_works_in_an_empty_folder_that_is_gone_afterwards() {
     let script = "pwd; ls -A; echo a > a; mkdir -p b/c; mv a b/c/; ln b/c/a l; cat l; ls -A /tmp /dev/shm";
-    assert_eq!(said(&run(sh(script)).await), "/box\na\n/dev/shm:\n\n/tmp:");
-    assert_eq!(said(&run(sh("ls -A")).await), "");
+    assert_eq!(said(&run_job(sh(script)).await), "/box\na\n/dev/shm:\n\n/tmp:");
+    assert_eq!(said(&run_job(sh("ls -A")).await), "");
 }
 
 #[tokio::test]
@@ -59,7 +59,7 @@ async fn files_are_given_and_taken() {
         executable,
     };
     job.files = vec![file("in/data.txt", "x\n", false), file("in/run", "#!/bin/sh\ncat in/data.txt", true)];
-    let finished = run(job).await;
+    let finished = run_job(job).await;
     said(&finished);
     let seen = fs::read_to_string(format!("/proc/self/fd/{}/out.txt", raw(&finished.work_dir)));
     assert_eq!(seen.unwrap(), "y\n");
@@ -99,7 +99,7 @@ assert ssl.create_default_context().cert_store_stats()["x509_ca"] > 0
 import shutil; assert shutil.disk_usage("/box").total > 0
 print("fine")
 "#;
-    assert_eq!(said(&run(python(script)).await), "fine");
+    assert_eq!(said(&run_job(python(script)).await), "fine");
 }
 
 #[tokio::test]
@@ -109,7 +109,7 @@ async fn node_with_workers() {
         .on('message', n => console.log(n, cp.execSync('echo sub').toString().trim()))";
     let mut job = Job::new("node").args(["-e", script]);
     job.policy.limits.wall_ms = 60_000;
-    assert_eq!(said(&run(job).await), "42 sub");
+    assert_eq!(said(&run_job(job).await), "42 sub");
 }
 
 #[tokio::test]
@@ -117,7 +117,7 @@ async fn a_compiler_and_what_it_makes() {
     let mut job =
         sh("echo 'int puts(const char*); int main(){puts(\"made\");}' > a.c && gcc -w a.c -o a && ./a");
     job.policy.limits.wall_ms = 60_000;
-    assert_eq!(said(&run(job).await), "made");
+    assert_eq!(said(&run_job(job).await), "made");
 }
 
 #[tokio::test]
@@ -135,7 +135,7 @@ async fn granted_folders_can_be_read_or_changed_and_no_others() {
     let mut job = sh(script).args(["sh"]).args(paths.clone());
     job.policy.read = vec![read.clone()];
     job.policy.write = vec![write.clone()];
-    let finished = run(job).await;
+    let finished = run_job(job).await;
     assert_eq!(text(&finished.stdout), "content", "{}", text(&finished.stderr));
     // The third folder is not there at all, nor is its parent's content.
     let made = fs::metadata(write.join("new")).unwrap();
@@ -156,7 +156,7 @@ async fn a_grant_within_a_grant_and_through_a_link() {
     let mut job = sh(script).args(["sh", link.to_str().unwrap()]);
     job.policy.read = vec![link];
     job.policy.write = vec![inner.clone()];
-    assert_eq!(said(&run(job).await), "topkept");
+    assert_eq!(said(&run_job(job).await), "topkept");
     assert!(inner.join("new").exists());
 }
 
@@ -263,7 +263,7 @@ async fn a_program_from_elsewhere_brings_its_own_place_and_no_more() {
     let program = place.join("bin/tool");
     fs::write(&program, "#!/bin/sh\ncat ${0%/bin/*}/lib/data; cat ${0%/deep*}/secret 2>/dev/null").unwrap();
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
-    assert_eq!(text(&run(Job::new(program)).await.stdout), "found");
+    assert_eq!(text(&run_job(Job::new(program)).await.stdout), "found");
 }
 
 #[tokio::test]

@@ -11,7 +11,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio_util::sync::CancellationToken;
 
-use crate::boxes::{LONG, run, said, text};
+use crate::boxes::{LONG, run_job, said, text};
 use crate::witness::Witness;
 
 /// A shell script; `$1` and so on are `args`.
@@ -65,28 +65,31 @@ async fn it_has_what_it_is_given_and_otherwise_what_helve_has() {
     let mut job = Job::new("/usr/bin/env");
     job.policy.unconfined = true;
     job.env = vec![("ONLY".to_owned(), "this = one".to_owned()), ("B".to_owned(), String::new())];
-    assert_eq!(said(&run(job).await), "ONLY=this = one\nB=");
+    assert_eq!(said(&run_job(job).await), "ONLY=this = one\nB=");
     // 3 is the listing itself.
-    assert_eq!(said(&run(sh("ls /proc/self/fd", &[])).await), "0\n1\n2\n3");
+    assert_eq!(said(&run_job(sh("ls /proc/self/fd", &[])).await), "0\n1\n2\n3");
     for file in ["limits", "cgroup", "oom_score_adj", "uid_map"] {
         let own = fs::read_to_string(format!("/proc/self/{file}")).unwrap();
-        assert_eq!(said(&run(sh("cat /proc/self/$1", &[file])).await), own.trim_end(), "{file}");
+        assert_eq!(said(&run_job(sh("cat /proc/self/$1", &[file])).await), own.trim_end(), "{file}");
     }
     // Python itself ignores two.
     let script = "import signal; print(signal.pthread_sigmask(signal.SIG_BLOCK, []), \
         [s for s in signal.valid_signals() if signal.getsignal(s) == signal.SIG_IGN])";
-    assert_eq!(said(&run(python(script, &[])).await), "set() [<Signals.SIGPIPE: 13>, <Signals.SIGXFSZ: 25>]");
+    assert_eq!(
+        said(&run_job(python(script, &[])).await),
+        "set() [<Signals.SIGPIPE: 13>, <Signals.SIGXFSZ: 25>]"
+    );
 }
 
 #[tokio::test]
 async fn it_starts_where_it_is_told_in_a_session_of_its_own() {
     let folder = tempfile::tempdir().unwrap();
     let mut job = sh("pwd", &[]);
-    assert_eq!(said(&run(job.clone()).await), "/");
+    assert_eq!(said(&run_job(job.clone()).await), "/");
     job.work_dir = Some(folder.path().to_owned());
-    assert_eq!(said(&run(job).await), folder.path().to_str().unwrap());
+    assert_eq!(said(&run_job(job).await), folder.path().to_str().unwrap());
     let script = "import os; print(os.getpid() == os.getpgid(0) == os.getsid(0))";
-    assert_eq!(said(&run(python(script, &[])).await), "True");
+    assert_eq!(said(&run_job(python(script, &[])).await), "True");
 }
 
 #[tokio::test]
@@ -107,10 +110,10 @@ async fn it_is_said_that_nothing_confines_it_whatever_the_least_level() {
 async fn time_and_output_hold_where_somebody_attends_to_it() {
     let mut job = sh("yes", &[]);
     job.policy.limits.output_bytes = 10_000;
-    assert_eq!(run(job).await.end, End::OutputLimit);
+    assert_eq!(run_job(job).await.end, End::OutputLimit);
     let mut job = sh("sleep 60", &[]);
     job.policy.limits.wall_ms = 200;
-    assert_eq!(run(job).await.end, End::Timeout);
+    assert_eq!(run_job(job).await.end, End::Timeout);
 }
 
 #[tokio::test]
@@ -352,11 +355,11 @@ async fn a_name_is_looked_up_in_its_own_path_first() {
         let confined = Sandbox::default().run(job.clone(), Vec::new(), CancellationToken::new()).await;
         assert!(confined.is_err() || text(&confined.unwrap().stdout) == "Linux\n");
         job.policy.unconfined = true;
-        assert_eq!(said(&run(job).await), "own");
+        assert_eq!(said(&run_job(job).await), "own");
     }
     let mut job = Job::new("cat").env("PATH", &path);
     job.policy.unconfined = true;
-    assert_eq!(said(&run(job).await), "");
+    assert_eq!(said(&run_job(job).await), "");
 }
 
 #[tokio::test]
@@ -392,5 +395,5 @@ async fn what_cannot_be_started_is_refused_with_the_reason() {
 async fn a_confined_program_can_be_long_lived_too() {
     let mut job = Job::new("/bin/sh").args(["-c", "ulimit -t"]);
     job.policy.limits = Limits { cpu_s: 1, wall_ms: 1, output_bytes: 1, ..Limits::default() }.long_lived();
-    assert_eq!(said(&run(job).await), "unlimited");
+    assert_eq!(said(&run_job(job).await), "unlimited");
 }

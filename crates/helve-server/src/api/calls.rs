@@ -253,7 +253,7 @@ pub(super) async fn outcome(
 }
 
 /// Runs a call that a person has approved, once, and answers how it ended.
-pub(super) async fn run(
+pub(super) async fn run_approved(
     State(server): State<Arc<ServerState>>,
     Calling(caller): Calling,
     Id(id): Id<ApprovalId>,

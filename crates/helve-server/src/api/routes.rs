@@ -84,7 +84,7 @@ pub(crate) fn routes() -> Routes {
     Routes { router: Router::new(), operations: Vec::new() }
         .post("/v1/calls", "call", "Call a tool", calls::call)
         .get("/v1/calls/{id}", "outcome", "What became of a call, by its id or that of its approval", calls::outcome)
-        .post("/v1/calls/{id}/run", "run_call", "Run a call of your own that a person has approved", calls::run)
+        .post("/v1/calls/{id}/run", "run_call", "Run a call of your own that a person has approved", calls::run_approved)
         .post("/v1/answers", "answer", "Run the calls in a model's message, and get the messages to send back", answers::answer)
         .get("/v1/tools", "tools", "The tools that you may use, in the form of a model provider", tools::list)
         .get("/v1/tools/{*name}", "tool", "One tool", tools::show)

@@ -380,17 +380,20 @@ fn with_sdks(given: &Value) -> (Map<String, Value>, tempfile::TempDir) {
         std::env::var_os("HELVE_PYTHON_SDKS").map_or_else(|| root.join("target/python-sdks"), PathBuf::from);
     if !std::env::var("CI").is_ok_and(|value| value == "true") {
         // Does nothing where the environment is complete.
-        run(&root.join("scripts/setup-python-sdks.sh"), &[&environment]);
+        run_validator(&root.join("scripts/setup-python-sdks.sh"), &[&environment]);
     }
     let folder = tempfile::tempdir().unwrap();
     let (sent, answers) = (folder.path().join("given.json"), folder.path().join("answers.json"));
     std::fs::write(&sent, given.to_string()).unwrap();
-    run(&environment.join("bin/python"), &[&root.join("crates/helve/tests/sdk/check.py"), &sent, &answers]);
+    run_validator(
+        &environment.join("bin/python"),
+        &[&root.join("crates/helve/tests/sdk/check.py"), &sent, &answers],
+    );
     (serde_json::from_slice(&std::fs::read(answers).unwrap()).unwrap(), folder)
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test runs its checker, no tool")]
-fn run(program: &Path, arguments: &[&Path]) {
+fn run_validator(program: &Path, arguments: &[&Path]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
 }

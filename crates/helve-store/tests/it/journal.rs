@@ -11,7 +11,7 @@ use crate::support::{Place, show};
 #[tokio::test(flavor = "multi_thread")]
 async fn the_store_is_a_ledger() {
     let places = Mutex::new(Vec::new());
-    conformance::run(|Setup { clock, limits }| {
+    conformance::check_ledger(|Setup { clock, limits }| {
         let place = Place::new();
         let mut options = StoreOptions::default();
         (options.clock, options.memory) = (clock, limits);

@@ -19,7 +19,7 @@ use crate::clock::ManualClock;
 use crate::entries::{SampleCall, claim, done_status, raw};
 
 /// Runs every check, each on a new ledger.
-pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
+pub async fn check_approvals(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     let new = || {
         let (setup, clock) = Setup::new();
         (new_ledger(setup), clock)

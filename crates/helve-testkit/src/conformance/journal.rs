@@ -10,7 +10,7 @@ use super::{is_pending, within};
 use crate::entries::{SampleCall, claim, done_status};
 
 /// Runs every check, each on a new journal. Panics at the first that fails.
-pub async fn run(new_journal: impl Fn() -> Arc<dyn Journal>) {
+pub async fn check_journal(new_journal: impl Fn() -> Arc<dyn Journal>) {
     takes_entries_of_every_kind(&*new_journal()).await;
     flush_waits_for_appends(&*new_journal()).await;
     a_new_key_is_fresh_and_its_end_is_replayed(&*new_journal()).await;

@@ -18,7 +18,7 @@ use crate::clock::ManualClock;
 use crate::entries::SampleCall;
 
 /// Runs every check, each on a new ledger.
-pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
+pub async fn check_memory(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     let new = || new_ledger(Setup::new().0);
     values_are_written_updated_counted_and_deleted(&*new()).await;
     a_change_for_another_version_is_a_conflict(&*new()).await;

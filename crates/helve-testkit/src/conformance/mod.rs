@@ -5,7 +5,7 @@
 //! # use helve_core::ports::Ledger;
 //! # use helve_testkit::conformance::{self, Setup};
 //! # async fn test(new_ledger: impl Fn(Setup) -> Arc<dyn Ledger>) {
-//! conformance::run(new_ledger).await;
+//! conformance::check_ledger(new_ledger).await;
 //! # }
 //! ```
 
@@ -48,13 +48,13 @@ impl Setup {
 
 /// Runs every check, each on a new ledger. Panics at the first that fails. Needs a runtime with
 /// several threads.
-pub async fn run(new_ledger: impl Fn(Setup) -> Arc<dyn Ledger>) {
-    journal::run(|| -> Arc<dyn Journal> { new_ledger(Setup::new().0) }).await;
-    runs::run(&new_ledger).await;
-    memory::run(&new_ledger).await;
-    approvals::run(&new_ledger).await;
-    identity::run(&new_ledger).await;
-    sessions::run(&new_ledger).await;
+pub async fn check_ledger(new_ledger: impl Fn(Setup) -> Arc<dyn Ledger>) {
+    journal::check_journal(|| -> Arc<dyn Journal> { new_ledger(Setup::new().0) }).await;
+    runs::check_runs(&new_ledger).await;
+    memory::check_memory(&new_ledger).await;
+    approvals::check_approvals(&new_ledger).await;
+    identity::check_identity(&new_ledger).await;
+    sessions::check_sessions(&new_ledger).await;
 }
 
 /// Polls a future once and tells whether it still waits.

@@ -12,7 +12,7 @@ use super::{Setup, within};
 use crate::entries::{SampleCall, claim, done_status, raw};
 
 /// Runs every check, each on a new ledger.
-pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
+pub async fn check_runs(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     let new = || new_ledger(Setup::new().0);
     a_run_is_open_from_its_start_to_its_end(&*new()).await;
     calls_that_only_read_and_parts_open_no_run(&*new()).await;

@@ -14,7 +14,7 @@ use super::{Setup, within};
 use crate::clock::ManualClock;
 
 /// Runs every check, each on a new ledger.
-pub async fn run(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
+pub async fn check_sessions(new_ledger: &impl Fn(Setup) -> Arc<dyn Ledger>) {
     let new = || {
         let (setup, clock) = Setup::new();
         (new_ledger(setup), clock)

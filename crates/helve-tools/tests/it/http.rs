@@ -83,13 +83,13 @@ async fn tool(more: Value) -> Tool {
     http_tool_with(config(address, more), backend()).unwrap()
 }
 
-pub(crate) async fn run(tool: &Tool, arguments: Value) -> Result<Value, ToolError> {
+pub(crate) async fn call_tool(tool: &Tool, arguments: Value) -> Result<Value, ToolError> {
     tool.handler().call(arguments, context()).await
 }
 
 /// Calls a tool and compares one thing that arrived.
 async fn check(more: Value, arguments: Value, seen: &str, expected: Value) {
-    let answer = run(&tool(more.clone()).await, arguments.clone()).await;
+    let answer = call_tool(&tool(more.clone()).await, arguments.clone()).await;
     let answer = answer.unwrap_or_else(|error| panic!("{more} with {arguments}: {error}"));
     assert_eq!(answer[seen], expected, "{more} with {arguments}");
 }
@@ -121,10 +121,10 @@ async fn arguments_stay_inside_their_path_segment() {
         ("..\\x", ""),
         ("x/./y", ""),
     ] {
-        let error = run(&tool, json!({ "id": id, "end": end })).await.unwrap_err();
+        let error = call_tool(&tool, json!({ "id": id, "end": end })).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::ValidationFailed, "{id}{end}: {error}");
     }
-    let absent = run(&tool, json!({ "id": "x" })).await.unwrap_err();
+    let absent = call_tool(&tool, json!({ "id": "x" })).await.unwrap_err();
     assert_eq!(absent.field_errors()[0].path, "/end");
 }
 
@@ -162,7 +162,7 @@ async fn headers_take_text_and_refuse_line_breaks() {
     check(note.clone(), json!({}), "x-note", Value::Null).await;
     let tool = tool(note).await;
     for note in ["a\r\nX-Evil: 1", "a\nb", "a\u{0}b", "a\u{7f}"] {
-        let error = run(&tool, json!({ "note": note })).await.unwrap_err();
+        let error = call_tool(&tool, json!({ "note": note })).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::ValidationFailed, "{note:?}");
     }
 }
@@ -200,12 +200,12 @@ async fn a_secret_is_sent_and_never_comes_back() {
     ))
     .await;
     let good = http_tool_with(config(address, more.clone()), backend()).unwrap();
-    let answer = run(&good, json!({})).await.unwrap();
+    let answer = call_tool(&good, json!({})).await.unwrap();
     assert_eq!(answer["authorization"], "Bearer [redacted]");
     assert_eq!(answer["query"], "key=[redacted]");
     let mut failing = config(address, more);
     failing.url = format!("http://{address}/fail");
-    let error = run(&http_tool_with(failing, backend()).unwrap(), json!({})).await.unwrap_err();
+    let error = call_tool(&http_tool_with(failing, backend()).unwrap(), json!({})).await.unwrap_err();
     assert!(error.message().contains("bad Ok(\"Bearer [redacted]\")"), "{error}");
     assert!(!format!("{error:?}").contains("s3cret"), "{error:?}");
 }
@@ -214,7 +214,7 @@ async fn a_secret_is_sent_and_never_comes_back() {
 async fn a_missing_variable_is_named() {
     for name in ["NOBODY_SET_ME", "EMPTY"] {
         let tool = tool(json!({ "headers": { "X-Api-Key": format!("${{env:{name}}}") } })).await;
-        let error = run(&tool, json!({})).await.unwrap_err();
+        let error = call_tool(&tool, json!({})).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::IntegrationMissing);
         assert!(error.message().contains(name), "{error}");
     }
@@ -226,7 +226,7 @@ async fn a_variable_may_hold_the_base_url_and_is_then_no_secret() {
     let base = format!("http://{address}/api/");
     let backend = Backend { variables: Variables::fixed([("BASE", base.as_str())]), ..backend() };
     let config = config(address, json!({ "url": "${env:BASE}/items/{id}" }));
-    let answer = run(&http_tool_with(config, backend).unwrap(), json!({ "id": "7" })).await.unwrap();
+    let answer = call_tool(&http_tool_with(config, backend).unwrap(), json!({ "id": "7" })).await.unwrap();
     assert_eq!(answer["path"], "/api/items/7");
 }
 
@@ -250,7 +250,7 @@ async fn statuses_become_errors_that_say_whose_move_it_is() {
         (503, ErrorCode::ServerError, true),
         (504, ErrorCode::Timeout, true),
     ] {
-        let error = run(&tool, json!({ "status": status })).await.unwrap_err();
+        let error = call_tool(&tool, json!({ "status": status })).await.unwrap_err();
         assert_eq!((error.code(), error.is_retryable()), (code, retryable), "{status}");
         assert!(error.message().contains("the reason"), "{error}");
     }
@@ -266,7 +266,7 @@ async fn retry_after_is_read_as_seconds_and_as_a_date() {
     let router = Router::new().route("/date", dated).route("/seconds", seconds).route("/github", github);
     let address = serve(router).await;
     let tool = http_tool_with(config(address, json!({ "url": "http://HOST/{path}" })), backend()).unwrap();
-    let error = async |path: &str| run(&tool, json!({ "path": path })).await.unwrap_err();
+    let error = async |path: &str| call_tool(&tool, json!({ "path": path })).await.unwrap_err();
     assert_eq!(error("seconds").await.retry_after_hint(), Some(Duration::from_secs(7)));
     let wait = error("date").await.retry_after_hint().unwrap();
     assert!(wait > Duration::from_secs(3_500) && wait <= Duration::from_secs(3_600), "{wait:?}");
@@ -284,7 +284,7 @@ async fn network_failures_are_told_apart() {
         ("http://10.0.0.1/", ErrorCode::PermissionDenied, false),
         ("http://no-such-host.invalid/", ErrorCode::Network, true),
     ] {
-        let error = run(&at(url), json!({})).await.unwrap_err();
+        let error = call_tool(&at(url), json!({})).await.unwrap_err();
         assert_eq!((error.code(), error.is_retryable()), (code, retryable), "{url}: {error}");
     }
     let slow = any(|| async { tokio::time::sleep(Duration::from_secs(60)).await });
@@ -314,7 +314,7 @@ async fn responses_are_picked_mapped_and_bounded() {
     let result = async |path: &str, response: Value| {
         let more = json!({ "url": format!("http://HOST/{path}"), "response": response });
         let tool = http_tool_with(config(address, more), backend()).unwrap();
-        run(&tool, json!({})).await.map_err(|error| error.message().to_owned())
+        call_tool(&tool, json!({})).await.map_err(|error| error.message().to_owned())
     };
     let fields = json!({ "pick": "/data/items", "fields": { "number": "/id", "by": "/user/login" } });
     let mapped = json!([{ "number": 1, "by": "ada" }, { "number": 2, "by": null }]);
@@ -341,7 +341,7 @@ async fn an_answer_is_read_as_strictly_as_a_programs() {
         let reply = move || async move { ([("content-type", "application/json")], body) };
         let address = serve(Router::new().route("/", any(reply))).await;
         let tool = http_tool_with(config(address, json!({ "url": "http://HOST/" })), backend()).unwrap();
-        let error = run(&tool, json!({})).await.unwrap_err();
+        let error = call_tool(&tool, json!({})).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::OutputInvalid);
         assert!(error.message().contains(why), "{error}");
     }

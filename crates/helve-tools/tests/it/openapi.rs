@@ -9,7 +9,7 @@ use helve::{ErrorCode, Risk, Tool};
 use helve_tools::openapi::{Import, ImportError, OpenApiConfig, import, load};
 use serde_json::{Value, json};
 
-use crate::http::{backend, echo, run, serve};
+use crate::http::{backend, call_tool, echo, serve};
 
 const PETSHOP: &str = include_str!("../fixtures/petshop.yaml");
 
@@ -189,7 +189,7 @@ async fn an_optional_form_without_fields_is_no_content() {
     let empty = json!({ "type": "object", "properties": {} });
     let made = form(empty.clone(), false);
     assert_eq!((names(&made), made.reduced.len()), (vec!["x"], 0));
-    let sent = run(find(&made, "x"), json!({})).await.unwrap();
+    let sent = call_tool(find(&made, "x"), json!({})).await.unwrap();
     assert_eq!((&sent["body"], &sent["content-type"]), (&json!(""), &Value::Null), "{sent}");
     for (schema, required) in [
         (empty, true),
@@ -240,7 +240,7 @@ async fn arguments_arrive_where_the_document_says() {
     ] {
         let tool = find(&shop, tool);
         tool.input().validate(&arguments).unwrap_or_else(|errors| panic!("{arguments}: {errors:?}"));
-        let answer = run(tool, arguments.clone()).await.unwrap();
+        let answer = call_tool(tool, arguments.clone()).await.unwrap();
         assert_eq!(answer[seen], expected, "{} with {arguments}", tool.name());
     }
 }
@@ -250,7 +250,7 @@ async fn a_path_argument_cannot_climb() {
     let shop = live_petshop().await;
     for file in ["..", ".", "", "../../admin", "%2e%2e"] {
         let arguments = json!({ "petId": "1", "file": file });
-        let error = run(find(&shop, "get_pets_petId_photos_file"), arguments).await.unwrap_err();
+        let error = call_tool(find(&shop, "get_pets_petId_photos_file"), arguments).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::ValidationFailed, "{file}");
     }
 }
@@ -266,7 +266,7 @@ async fn each_operation_sends_the_credentials_that_it_asks_for() {
         ("get_search", json!({}), "query", json!("key=[redacted]")),
         ("families_create", json!({}), "authorization", Value::Null),
     ] {
-        let answer = run(find(&shop, tool), arguments).await.unwrap();
+        let answer = call_tool(find(&shop, tool), arguments).await.unwrap();
         assert_eq!(answer[seen], expected, "{tool}");
     }
     // What the operator gives is not asked of the model.
@@ -291,7 +291,7 @@ async fn without_security_the_only_credential_is_sent_and_of_several_none_is_gue
         import(&config, document.to_string().as_bytes(), None, &backend()).unwrap()
     };
     let seen = async |import: &Import| {
-        let answer = run(find(import, "get_a"), json!({})).await.unwrap();
+        let answer = call_tool(find(import, "get_a"), json!({})).await.unwrap();
         (answer["authorization"].clone(), answer["query"].clone())
     };
 
@@ -316,7 +316,7 @@ async fn without_security_the_only_credential_is_sent_and_of_several_none_is_gue
     let other = json!({ "/b": { "get": { "security": [{ "key": [] }] } } });
     let open = imported(document(other), &["bearer", "key"]);
     assert_eq!(seen(&open).await, (Value::Null, Value::Null));
-    assert_eq!(run(find(&open, "get_b"), json!({})).await.unwrap()["query"], "api_key=[redacted]");
+    assert_eq!(call_tool(find(&open, "get_b"), json!({})).await.unwrap()["query"], "api_key=[redacted]");
 }
 
 /// An API with one form, whose fields are written as `encoding` says.
@@ -354,7 +354,7 @@ async fn fields_of_a_form_are_written_as_the_document_says() {
         (&both(json!({ "style": "spaceDelimited" })), &plain, "address=a 1 b 2&metadata=x y z"),
     ] {
         let import = form(&server, properties.clone(), encoding.clone());
-        let answer = run(find(&import, "f"), arguments.clone()).await.unwrap();
+        let answer = call_tool(find(&import, "f"), arguments.clone()).await.unwrap();
         let body = percent_encoding::percent_decode_str(answer["body"].as_str().unwrap());
         assert_eq!(body.decode_utf8().unwrap(), expected, "{encoding}");
     }
@@ -373,9 +373,9 @@ async fn a_form_never_sends_two_values_under_one_name() {
     let own = json!({ "type": "object", "properties": { "a": {}, "x": {} } });
     let import = form(&server, json!({ "a": own, "b": {} }), spread.clone());
     let tool = find(&import, "f");
-    assert_eq!(run(tool, json!({ "a": { "a": 1, "x": 2 } })).await.unwrap()["body"], "a=1&x=2");
+    assert_eq!(call_tool(tool, json!({ "a": { "a": 1, "x": 2 } })).await.unwrap()["body"], "a=1&x=2");
     for arguments in [json!({ "a": { "x": 1 }, "b": { "a": 2 } }), json!({ "b": { "a": 2 } })] {
-        let error = run(tool, arguments).await.unwrap_err();
+        let error = call_tool(tool, arguments).await.unwrap_err();
         assert!(error.to_string().contains("under that name"), "{error}");
     }
     let import = form(&server, json!({ "a": own, "b": own }), spread.clone());
@@ -384,11 +384,14 @@ async fn a_form_never_sends_two_values_under_one_name() {
     let import = form(&server, json!({ "a": {}, "b": {}, "city": {} }), spread);
     let tool = find(&import, "f");
     for arguments in [json!({ "a": { "x": 1 }, "b": { "x": 2 } }), json!({ "a": { "city": 1 } })] {
-        let error = run(tool, arguments).await.unwrap_err();
+        let error = call_tool(tool, arguments).await.unwrap_err();
         assert_eq!(error.code(), ErrorCode::ValidationFailed);
         assert!(error.to_string().contains("under that name"), "{error}");
     }
-    assert_eq!(run(tool, json!({ "a": { "x": 1 }, "b": { "y": 2 } })).await.unwrap()["body"], "x=1&y=2");
+    assert_eq!(
+        call_tool(tool, json!({ "a": { "x": 1 }, "b": { "y": 2 } })).await.unwrap()["body"],
+        "x=1&y=2"
+    );
 }
 
 #[tokio::test]
@@ -404,7 +407,7 @@ async fn a_document_is_loaded_from_a_file_or_over_the_network() {
     let address = serve(router).await;
     let config = OpenApiConfig::new("x", format!("http://{address}/openapi.json"));
     let import = load(&config, &folder, &backend()).await.unwrap();
-    let answer = run(find(&import, "get_ping"), json!({})).await.unwrap();
+    let answer = call_tool(find(&import, "get_ping"), json!({})).await.unwrap();
     assert_eq!(answer["path"], "/api/ping");
     let elsewhere = OpenApiConfig::new("x", "http://10.0.0.1/openapi.json");
     let error = load(&elsewhere, &folder, &backend()).await.unwrap_err();

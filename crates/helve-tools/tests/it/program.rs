@@ -32,7 +32,7 @@ fn tool(config: ProgramToolConfig) -> Tool {
     program_tool(config, Arc::new(Sandbox::default())).unwrap()
 }
 
-async fn run(config: ProgramToolConfig) -> Result<Value, ToolError> {
+async fn run_program(config: ProgramToolConfig) -> Result<Value, ToolError> {
     call(&tool(config), json!({})).await
 }
 
@@ -69,7 +69,7 @@ async fn the_environment_holds_what_is_configured_and_the_ids_of_the_call() {
 async fn a_secret_that_is_not_set_is_the_operators_matter_and_starts_nothing() {
     let mut config = config("/no/such/program");
     config.env.insert("TOKEN".to_owned(), "${env:HELVE_TEST_NEVER_SET}".to_owned());
-    let error = run(config).await.unwrap_err();
+    let error = run_program(config).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::IntegrationMissing);
     assert!(error.message().contains("`HELVE_TEST_NEVER_SET`"), "{error}");
 }
@@ -90,7 +90,7 @@ async fn failures_have_a_code_and_the_end_of_stderr() {
         ("true", ErrorCode::OutputInvalid, "wrote nothing to stdout"),
         ("yes", ErrorCode::OutputTooLarge, "more than 1048576 bytes"),
     ] {
-        let error = run(script(text)).await.unwrap_err();
+        let error = run_program(script(text)).await.unwrap_err();
         assert_eq!(error.code(), code, "{text}: {error}");
         assert!(error.message().contains(expected), "{text}: {error}");
         assert!(error.message().len() < 2_000 && !error.message().contains(char::is_control), "{text}");
@@ -107,7 +107,7 @@ async fn a_secret_never_shows_in_an_error() {
     ] {
         let mut config = script(text);
         config.env.insert("TOKEN".to_owned(), format!("${{env:{INHERITED}}}"));
-        let error = run(config).await.unwrap_err();
+        let error = run_program(config).await.unwrap_err();
         assert!(error.message().contains("[redacted]"), "{error}");
         assert!(!serde_json::to_string(&error).unwrap().contains(&secret), "{error}");
     }
@@ -118,12 +118,12 @@ async fn a_secret_reaches_the_program_and_never_comes_back() {
     let secret = std::env::var(INHERITED).unwrap();
     let mut config = script(r#"printf '["%s", %d]' "$TOKEN" "${#TOKEN}""#);
     config.env.insert("TOKEN".to_owned(), format!("${{env:{INHERITED}}}"));
-    assert_eq!(run(config).await.unwrap(), json!(["[redacted]", secret.len()]));
+    assert_eq!(run_program(config).await.unwrap(), json!(["[redacted]", secret.len()]));
 }
 
 #[tokio::test]
 async fn a_program_that_is_not_there_is_explained() {
-    let error = run(config("no-such-program")).await.unwrap_err();
+    let error = run_program(config("no-such-program")).await.unwrap_err();
     assert_eq!(error.code(), ErrorCode::ExecutionFailed);
     assert!(error.message().contains("cannot start `no-such-program`"), "{error}");
 }
@@ -146,7 +146,7 @@ async fn the_deadline_and_cancellation_stop_the_program() {
 #[tokio::test]
 async fn the_output_bound_can_be_set() {
     let config = ProgramToolConfig { output_bytes_max: 10, ..script("echo '\"0123456789\"'") };
-    assert_eq!(run(config).await.unwrap_err().code(), ErrorCode::OutputTooLarge);
+    assert_eq!(run_program(config).await.unwrap_err().code(), ErrorCode::OutputTooLarge);
 }
 
 #[test]
@@ -224,7 +224,7 @@ fn paths_are_relative_to_the_file_they_stand_in() {
 #[tokio::test]
 async fn a_program_names_its_own_errors() {
     let said = r#"echo '{"error": {"code": "NO_STOCK", "message": "none is left", "recoverable": true, "suggestions": ["wait a day"]}}'; exit 4"#;
-    let error = run(script(said)).await.unwrap_err();
+    let error = run_program(script(said)).await.unwrap_err();
     assert_eq!((error.code(), error.tool_code()), (ErrorCode::ExecutionFailed, Some("NO_STOCK")));
     assert_eq!((error.message(), error.is_retryable()), ("none is left", true));
     assert_eq!(error.suggestions(), ["wait a day"]);
@@ -235,13 +235,13 @@ async fn a_program_names_its_own_errors() {
         r#"echo '{"error": "NO_STOCK"}'; exit 4"#,
         r#"head -c 100000 /dev/zero | tr '\\0' '['; exit 4"#,
     ] {
-        let error = run(script(said)).await.unwrap_err();
+        let error = run_program(script(said)).await.unwrap_err();
         assert_eq!(error.tool_code(), None, "{said}");
         assert!(error.message().contains("exit code 4"), "{error}");
     }
-    assert!(run(script(r#"echo '{"error": {"code": "NO_STOCK", "message": "x"}}'"#)).await.is_ok());
+    assert!(run_program(script(r#"echo '{"error": {"code": "NO_STOCK", "message": "x"}}'"#)).await.is_ok());
     let mut secret = script(r#"printf '{"error": {"code": "LEAK", "message": "%s"}}' "$KEY"; exit 1"#);
     secret.env.insert("KEY".to_owned(), "${env:CARGO_MANIFEST_DIR}".to_owned());
-    let error = run(secret).await.unwrap_err();
+    let error = run_program(secret).await.unwrap_err();
     assert_eq!((error.tool_code(), error.message()), (Some("LEAK"), "[redacted]"));
 }

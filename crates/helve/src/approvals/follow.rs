@@ -119,7 +119,7 @@ pub(super) async fn follow(engine: Arc<Engine>, mut approval: Approval, caller: 
         return Ok(failed(error));
     }
     let call = Box::new(call_of(&approval, caller));
-    let ran = pipeline::run(&engine, call, Origin::Approved(approval.id)).await;
+    let ran = pipeline::run_call(&engine, call, Origin::Approved(approval.id)).await;
     // Another process, or the same call made again, may have been faster.
     let is_late = ran.error().is_some_and(|error| error.code() == ErrorCode::ApprovalDenied);
     let now = if is_late { engine.ledger.approval(approval.id).await? } else { None };

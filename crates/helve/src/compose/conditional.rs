@@ -7,7 +7,7 @@ use super::plan::{Make, Part, Way};
 use super::run::Run;
 use super::sequence::{Trail, run_steps};
 
-pub(super) async fn run(
+pub(super) async fn run_conditional(
     run: &Run<'_>,
     decide: Option<&Part>,
     branches: &[Way],

@@ -24,18 +24,18 @@ impl Handler for Composed {
             let run = Run::new(&context, &arguments, repeatable);
             let output = plan.output.as_ref();
             let answer = match &plan.kind {
-                Kind::Sequence(parts) => sequence::run(&run, parts, output).await,
+                Kind::Sequence(parts) => sequence::run_sequence(&run, parts, output).await,
                 Kind::Parallel { parts, concurrency } => {
-                    parallel::run(&run, parts, *concurrency, output).await
+                    parallel::run_parallel(&run, parts, *concurrency, output).await
                 }
                 Kind::Conditional { decide, branches, otherwise } => {
                     let otherwise = otherwise.as_deref();
-                    conditional::run(&run, decide.as_ref(), branches, otherwise, output).await
+                    conditional::run_conditional(&run, decide.as_ref(), branches, otherwise, output).await
                 }
                 Kind::Map { part, over, item, concurrency, items_max } => {
                     let (concurrency, items_max) = (*concurrency, *items_max);
                     let mapping = Mapping { part, over, item, concurrency, items_max };
-                    map::run(&run, &mapping, output).await
+                    map::run_map(&run, &mapping, output).await
                 }
             };
             run.tell_shortfall(output.is_none());

@@ -16,7 +16,7 @@ pub(super) struct Mapping<'p> {
     pub(super) items_max: usize,
 }
 
-pub(super) async fn run(
+pub(super) async fn run_map(
     run: &Run<'_>,
     mapping: &Mapping<'_>,
     output: Option<&Make>,

@@ -10,7 +10,7 @@ use super::run::{Run, as_result, named_fields, unreadable};
 use super::sequence::Trail;
 use super::window::{Job, Slot, gather};
 
-pub(super) async fn run(
+pub(super) async fn run_parallel(
     run: &Run<'_>,
     parts: &[Part],
     concurrency: usize,

@@ -86,7 +86,11 @@ impl Trail {
     }
 }
 
-pub(super) async fn run(run: &Run<'_>, parts: &[Part], output: Option<&Make>) -> Result<Value, ToolError> {
+pub(super) async fn run_sequence(
+    run: &Run<'_>,
+    parts: &[Part],
+    output: Option<&Make>,
+) -> Result<Value, ToolError> {
     let mut trail = Trail::new(parts.len());
     run.expect(parts.len());
     run_steps(run, parts, &mut trail).await?;

@@ -56,7 +56,7 @@ pub(super) fn call_tool<'a>(
         let call = Call::new(name.as_str(), check.arguments.clone())
             .by(Arc::clone(&asked.call.caller))
             .correlation_id(asked.call_id.to_string());
-        let result = answer(pipeline::run(engine, Box::new(call), Origin::Outside(None)).await)?;
+        let result = answer(pipeline::run_call(engine, Box::new(call), Origin::Outside(None)).await)?;
         match check.expect.holds(&Scope::new().with("result", &result)) {
             Ok(true) => Ok(()),
             Ok(false) => Err(format!("`{name}` says otherwise")),

@@ -76,7 +76,7 @@ impl HookHost for RaisedHost {
         // An ordinary call of this caller: hooks hear of it too. That ends, since what those call is
         // `hook`'s, and fires none.
         let call = Box::new(call.by(Arc::clone(&self.caller)));
-        Box::pin(async move { pipeline::run(&self.engine, call, Origin::Outside(None)).await })
+        Box::pin(async move { pipeline::run_call(&self.engine, call, Origin::Outside(None)).await })
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {
@@ -106,7 +106,7 @@ impl Runtime {
             return pipeline::refuse(self.engine(), call, stop::refused(by)).await;
         }
         let tool = Box::new(raise_tool(self.engine()));
-        pipeline::run(self.engine(), Box::new(call), Origin::Raised(tool)).await
+        pipeline::run_call(self.engine(), Box::new(call), Origin::Raised(tool)).await
     }
 
     /// Tells the hooks of an event that this caller raises, and what they say together: what hooks call

@@ -97,7 +97,7 @@ pub(super) async fn execute(
                 record.subject.settle_run().await?;
             }
             record.work.owe(None);
-            run(engine, &tool, call, deadline, record).await
+            run_tool(engine, &tool, call, deadline, record).await
         }
         Resume::Start => {
             // Before the start: a call that is refused here never began. Held until the tool has
@@ -111,7 +111,7 @@ pub(super) async fn execute(
             }
             let timeout = call.timeout;
             record.work.owe(held);
-            let result = run(engine, &tool, call, deadline, record).await;
+            let result = run_tool(engine, &tool, call, deadline, record).await;
             admitted.ended(&engine.limits.health, &engine.settings, &tool, timeout, &result);
             result
         }
@@ -158,7 +158,7 @@ fn needs_doing(tool: &Tool, record: &CallRecorder<'_>) -> bool {
 }
 
 /// Runs the tool, and undoes its parts where they are made to stand or fall together.
-async fn run(
+async fn run_tool(
     engine: &Arc<Engine>,
     tool: &Tool,
     mut call: Box<Call>,

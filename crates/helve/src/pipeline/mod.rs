@@ -1,6 +1,6 @@
 //! The pipeline: every call, from whatever side, takes this way and no other.
 //!
-//! [`run`] opens the record and closes it with the outcome, once. [`stages`] is the way itself.
+//! [`run_call`] opens the record and closes it with the outcome, once. [`stages`] is the way itself.
 //! The order matters: nobody learns what a tool takes before they may use it (authorize before
 //! prepare); a person is asked about exactly what will run (prepare before decide); nothing that
 //! changes the world starts before its start is on disk (within execute).
@@ -49,7 +49,7 @@ pub(crate) use record::{error_of_run, is_redacted, result_by_person, set_payload
 use resolve::ResolvedCall;
 
 /// Runs a call and records it.
-pub(crate) async fn run(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -> Outcome {
+pub(crate) async fn run_call(engine: &Arc<Engine>, call: Box<Call>, origin: Origin) -> Outcome {
     let mut record = CallRecorder::open(engine, &call, origin);
     let denial = hooks_after::watch_denial(&engine.hooks, &call, record.subject.origin());
     let span = tracing::debug_span!("call", id = %record.subject.call_id(), tool = %call.tool.escape_debug());

@@ -80,7 +80,7 @@ impl DuePart {
     pub(crate) async fn run(self) -> Outcome {
         let Self { engine, what } = self;
         match what {
-            Due::Call(call, origin) => pipeline::run(&engine, call, origin).await,
+            Due::Call(call, origin) => pipeline::run_call(&engine, call, origin).await,
             Due::Replay(outcome) => *outcome,
             Due::Refusal(call, error) => Box::pin(pipeline::refuse(&engine, *call, error)).await,
         }

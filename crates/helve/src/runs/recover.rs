@@ -527,7 +527,7 @@ async fn go_on(
             end_apart(engine, call, active, Some(tool), rolled_back()).await
         }
         OnCrash::Resume | OnCrash::Ask | OnCrash::RollBack => {
-            pipeline::run(engine, Box::new(call), Origin::Resumed(active)).await
+            pipeline::run_call(engine, Box::new(call), Origin::Resumed(active)).await
         }
     }
 }

@@ -15,7 +15,7 @@ use crate::runs::{ActiveRun, DuePart, FollowUp, part_of};
 impl HookHost for Engine {
     fn call_for_hook(self: Arc<Self>, call: Call) -> BoxFuture<'static, Outcome> {
         let call = call.by(Arc::clone(self.hooks.caller()));
-        Box::pin(async move { pipeline::run(&self, Box::new(call), Origin::Outside(None)).await })
+        Box::pin(async move { pipeline::run_call(&self, Box::new(call), Origin::Outside(None)).await })
     }
 
     fn go_on_for_hook(self: Arc<Self>, rest: BoxFuture<'static, ()>) -> bool {

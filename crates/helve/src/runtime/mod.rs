@@ -110,14 +110,14 @@ impl Runtime {
             call.approval_wait = Some(*wait);
         }
         match call.approval_wait {
-            None => pipeline::run(&self.0, call, Origin::Outside(tool)).await,
+            None => pipeline::run_call(&self.0, call, Origin::Outside(tool)).await,
             Some(wait) => Box::pin(self.call_and_wait(call, tool, wait)).await,
         }
     }
 
     async fn call_and_wait(&self, call: Box<Call>, tool: Option<Tool>, wait: Duration) -> Outcome {
         let until = tokio::time::Instant::now() + wait;
-        let outcome = pipeline::run(&self.0, call.clone(), Origin::Outside(tool)).await;
+        let outcome = pipeline::run_call(&self.0, call.clone(), Origin::Outside(tool)).await;
         approvals::go_on(&self.0, outcome, until, &call).await
     }
 

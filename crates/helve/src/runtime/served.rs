@@ -67,6 +67,6 @@ impl Runtime {
         if let Some(by) = self.engine().stop.by() {
             return pipeline::refuse(self.engine(), call, stop::refused(by)).await;
         }
-        pipeline::run(self.engine(), Box::new(call), Origin::Served(Box::new(served))).await
+        pipeline::run_call(self.engine(), Box::new(call), Origin::Served(Box::new(served))).await
     }
 }

@@ -206,7 +206,10 @@ async fn no_journal_no_call() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn the_volatile_ledger_keeps_the_ports_contract() {
-    helve_testkit::conformance::run(|setup| Arc::new(VolatileLedger::new(setup.clock, setup.limits))).await;
+    helve_testkit::conformance::check_ledger(|setup| {
+        Arc::new(VolatileLedger::new(setup.clock, setup.limits))
+    })
+    .await;
 }
 
 /// Takes a secret at several places and repeats it in every way a tool can.

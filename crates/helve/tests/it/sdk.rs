@@ -22,7 +22,7 @@ fn the_providers_sdks_take_what_we_write_and_we_read_what_they_write() {
     std::fs::write(&given, written().to_string()).unwrap();
 
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/sdk/check.py");
-    run(&python(), &[&script, &given, &answers]);
+    run_sdk(&python(), &[&script, &given, &answers]);
 
     let answers: Map<String, Value> = serde_json::from_slice(&std::fs::read(answers).unwrap()).unwrap();
     assert_eq!(answers.len(), 6);
@@ -99,13 +99,13 @@ fn python() -> PathBuf {
     );
     if !in_ci {
         // Does nothing where the environment is complete.
-        run(&root.join(set_up), &[&environment]);
+        run_sdk(&root.join(set_up), &[&environment]);
     }
     python
 }
 
 #[expect(clippy::disallowed_methods, reason = "a test runs its checker, no tool")]
-fn run(program: &Path, arguments: &[&Path]) {
+fn run_sdk(program: &Path, arguments: &[&Path]) {
     let output = Command::new(program).args(arguments).output().unwrap();
     assert!(output.status.success(), "{}: {}", program.display(), String::from_utf8_lossy(&output.stderr));
 }

@@ -145,7 +145,7 @@ fn register(host: &FakeHost, shape: &Shape) -> String {
 }
 
 /// Calls a tool; gives the number, and every part with its arguments, by path.
-async fn run(host: &Arc<FakeHost>, name: &str, n: i64) -> (Result<i64, ()>, Map<String, Value>) {
+async fn run_tool(host: &Arc<FakeHost>, name: &str, n: i64) -> (Result<i64, ()>, Map<String, Value>) {
     let tool = host.registry.tool(name).unwrap();
     let result = host.call(&tool, json!({ "n": n })).await;
     let calls = std::mem::take(&mut *host.calls.lock().unwrap()).into_iter();
@@ -164,12 +164,12 @@ proptest! {
             if let Shape::Tool(_) = shape {
                 return Ok(());
             }
-            let (result, calls) = run(&host, &name, n).await;
+            let (result, calls) = run_tool(&host, &name, n).await;
             prop_assert_eq!(&result, &model(&shape, n));
             // From the record every part answers at once, so that a failure may stop more or fewer of
             // those next to it. What is called again is called with the same.
             let again = host_on_record(&host);
-            let (second, calls_again) = run(&again, &name, n).await;
+            let (second, calls_again) = run_tool(&again, &name, n).await;
             prop_assert_eq!(&result, &second);
             for (path, call) in &calls_again {
                 prop_assert_eq!(calls.get(path).unwrap_or(call), call, "{}", path);

@@ -39,7 +39,7 @@ pub(super) async fn attempt(
 ) -> Result<Value, ToolError> {
     let started = record.attempt_begins();
     let (result, handler) =
-        run(engine, tool, call, &context, arguments, deadline, record.subject.run()).await;
+        run_handler(engine, tool, call, &context, arguments, deadline, record.subject.run()).await;
     record.result.attach(context.attached());
     record.work.charge(context.charged());
     let shortfall = context.shortfall().filter(|_| result.is_ok());
@@ -53,7 +53,7 @@ pub(super) async fn attempt(
     result
 }
 
-async fn run(
+async fn run_handler(
     engine: &Engine,
     tool: &Tool,
     call: &Call,

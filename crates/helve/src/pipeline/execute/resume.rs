@@ -157,8 +157,9 @@ async fn ask(
         .by(Arc::clone(context.caller()))
         .correlation_id(context.run().to_string());
     // No part of the run: what it says now is not what it will say after the next crash.
-    let answer =
-        Box::pin(pipeline::run(engine, Box::new(question), Origin::Outside(None))).await.into_result()?;
+    let answer = Box::pin(pipeline::run_call(engine, Box::new(question), Origin::Outside(None)))
+        .await
+        .into_result()?;
     let scope = scope.clone().with("answer", &answer);
     if !recall.happened.holds(&scope).map_err(wrong)? {
         return Ok(Recalled::DidNotHappen);
