@@ -19,7 +19,7 @@ use crate::label::Reads;
 use crate::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use crate::name::ToolName;
 use crate::outcome::{Outcome, Status};
-use crate::ports::{Client, Host, JournalError, Memory};
+use crate::ports::{Client, JournalError, Memory, ToolHost};
 use crate::run::{Part, Progress};
 
 /// What a running tool knows of its call. Cheap to clone.
@@ -82,7 +82,7 @@ pub struct ContextParts {
     /// Conditions that are not critical and do not hold.
     pub degraded: Option<Arc<[String]>>,
     /// Lets the tool ask for other tools and for memory.
-    pub host: Option<Arc<dyn Host>>,
+    pub host: Option<Arc<dyn ToolHost>>,
     /// Lets the tool speak to the caller.
     pub client: Option<Arc<dyn Client>>,
     /// What takes back this call with others.
@@ -154,7 +154,7 @@ impl Context {
     }
 
     /// The runtime that runs the tool, for who knows which it is. To all others it is what this context makes of it.
-    pub fn host_as<H: Host>(&self) -> Option<&H> {
+    pub fn host_as<H: ToolHost>(&self) -> Option<&H> {
         let host: &dyn Any = &**self.0.parts.host.as_ref()?;
         host.downcast_ref()
     }
@@ -356,7 +356,7 @@ impl Context {
 #[derive(Clone, Copy)]
 pub struct CallerMemory<'a> {
     caller: &'a Caller,
-    host: Option<&'a dyn Host>,
+    host: Option<&'a dyn ToolHost>,
 }
 
 impl CallerMemory<'_> {
@@ -391,6 +391,6 @@ impl CallerMemory<'_> {
 
     fn port(&self) -> Result<&dyn Memory, MemoryError> {
         let none = || MemoryError::Unavailable(JournalError::new("there is no runtime to remember anything"));
-        self.host.map(Host::memory).ok_or_else(none)
+        self.host.map(ToolHost::memory).ok_or_else(none)
     }
 }

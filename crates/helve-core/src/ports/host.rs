@@ -11,7 +11,7 @@ use crate::ports::Memory;
 use crate::run::Progress;
 
 /// The runtime as a running tool sees it, through its [`Context`].
-pub trait Host: Any + Send + Sync {
+pub trait ToolHost: Any + Send + Sync {
     /// Calls another tool as the part `step` of the running call, through the whole pipeline and
     /// as the same caller. A part that had finished before its run was cut short is not run
     /// again; its recorded outcome is returned.

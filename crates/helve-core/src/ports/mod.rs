@@ -21,7 +21,7 @@ pub use client::{AskError, Client, Question};
 pub(crate) use clock::was_set_back;
 pub use clock::{Clock, SystemClock};
 pub use figures::{Histogram, LedgerFigures, RunFigures, SharedHistogram};
-pub use host::Host;
+pub use host::ToolHost;
 pub use integrations::{Connected, Integrations};
 pub use journal::{Begun, Journal, JournalError, KeyClaim};
 pub use keys::{KEYS_MAX, Keys, too_many_keys};

@@ -9,8 +9,8 @@ use serde_json::{Map, Value, json};
 
 use super::Origin;
 use super::document::{Document, at};
-use super::load::{dotted, leaves};
 use super::place::{Lead, OwnFolder};
+use super::pointer::{dotted, leaves};
 use super::standing::{Standing, standing};
 use super::trusted::{Store, look};
 use crate::Remark;

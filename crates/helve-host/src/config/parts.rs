@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::document::{Document, at};
 use super::entry::TOOL_LISTS;
-use super::load::dotted;
+use super::pointer::dotted;
 use super::{Origin, keys, overrides};
 
 /// Something wrong with a configuration file.

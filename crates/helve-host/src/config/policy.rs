@@ -10,7 +10,8 @@ use serde_json::Value;
 
 use super::asked::AskedSettings;
 use super::document::Document;
-use super::load::{Inputs, expand_home};
+use super::inputs::Inputs;
+use super::load::expand_home;
 use super::overrides::Override;
 
 const POINTER: &str = "/policy/files";

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use helve_core::ports::Host;
+use helve_core::ports::ToolHost;
 use helve_core::precondition::Check;
 use helve_core::{Context, ToolError};
 use tokio::task::JoinHandle;
@@ -15,7 +15,7 @@ use super::evaluate::{CheckedCall, Verdict};
 /// Its own task: a panic ends the task and not us, and a check that blocks its thread cannot
 /// keep us from noticing that its time is up.
 pub(super) async fn run_check(
-    host: Arc<dyn Host>,
+    host: Arc<dyn ToolHost>,
     check: Arc<dyn Check>,
     asked: CheckedCall<'_>,
     time: Duration,

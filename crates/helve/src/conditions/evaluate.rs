@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::join_all;
 use helve_core::memory::MemoryPlace;
 use helve_core::pattern;
-use helve_core::ports::{Host, Memory};
+use helve_core::ports::{Memory, ToolHost};
 use helve_core::precondition::{Check, Condition, DependencyStatus, Precondition};
 use helve_core::{Call, CallId, Caller, Context, ContextParts, Tool};
 use serde_json::Value;
@@ -38,7 +38,7 @@ impl CheckedCall<'_> {
     }
 
     /// What a check knows of the call that it is made for.
-    pub(super) fn context(&self, host: Arc<dyn Host>, deadline: Instant) -> Context {
+    pub(super) fn context(&self, host: Arc<dyn ToolHost>, deadline: Instant) -> Context {
         let caller = Arc::clone(self.caller());
         let known = ContextParts::new(self.call_id, self.tool.name().clone(), caller, deadline);
         Context::from(ContextParts { host: Some(host), ..known })

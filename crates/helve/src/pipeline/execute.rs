@@ -12,7 +12,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::ports::Host;
+use helve_core::ports::ToolHost;
 use helve_core::record::Entry;
 use helve_core::run::{PartReport, PartState, StepKind, WaitingFor};
 use helve_core::{Call, Context, ContextParts, Output, Stage, Status, Tool, ToolError};
@@ -219,7 +219,7 @@ fn timeout(settings: &Settings, tool: &Tool, call: &Call) -> Duration {
     call.timeout.map_or(allowed, |asked| asked.min(allowed))
 }
 
-fn host(engine: &Arc<Engine>, tool: &Tool, record: &CallRecorder<'_>) -> Arc<dyn Host> {
+fn host(engine: &Arc<Engine>, tool: &Tool, record: &CallRecorder<'_>) -> Arc<dyn ToolHost> {
     match record.subject.run() {
         Some(run) if tool.is_composed() => Arc::new(ComposedHost::new(engine, run)),
         Some(_) | None => Arc::clone(engine) as _,

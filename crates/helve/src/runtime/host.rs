@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use helve_core::event::EventKind;
 use helve_core::hook::HookHost;
-use helve_core::ports::{Host, Memory};
+use helve_core::ports::{Memory, ToolHost};
 use helve_core::run::Progress;
 use helve_core::{BoxFuture, Call, Context, Outcome};
 
@@ -23,7 +23,7 @@ impl HookHost for Engine {
     }
 }
 
-impl Host for Engine {
+impl ToolHost for Engine {
     fn call_part(
         self: Arc<Self>,
         context: &Context,
@@ -84,7 +84,7 @@ impl ComposedHost {
     }
 }
 
-impl Host for ComposedHost {
+impl ToolHost for ComposedHost {
     fn call_part(
         self: Arc<Self>,
         context: &Context,

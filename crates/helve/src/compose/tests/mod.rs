@@ -13,7 +13,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use helve_core::ports::{Host, Memory};
+use helve_core::ports::{Memory, ToolHost};
 use helve_core::run::{Part, Progress};
 use helve_core::{
     BoxFuture, Call, CallId, Caller, Context, ContextParts, ErrorCode, Layer, Outcome, Output, Parameter,
@@ -41,7 +41,7 @@ struct FakeHost {
     memory: VolatileLedger,
 }
 
-impl Host for FakeHost {
+impl ToolHost for FakeHost {
     fn call_part(
         self: Arc<Self>,
         context: &Context,
@@ -124,7 +124,7 @@ impl FakeHost {
         let deadline = Instant::now() + Duration::from_secs(3600);
         let id = CallId::new(jiff::Timestamp::UNIX_EPOCH);
         let known = ContextParts::new(id, tool.name().clone(), Arc::new(caller), deadline);
-        ContextParts { host: Some(Arc::clone(self) as Arc<dyn Host>), ..known }
+        ContextParts { host: Some(Arc::clone(self) as Arc<dyn ToolHost>), ..known }
     }
 
     /// Calls a tool as the pipeline would.
