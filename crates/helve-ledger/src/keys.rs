@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use helve_core::json::hex;
-use helve_core::ports::{Begun, KeyClaim};
+use helve_core::ports::{Begun, KeyClaim, KeyHolder};
 use helve_core::{CallId, Status};
 use sha2::{Digest, Sha256};
 
@@ -143,6 +143,12 @@ impl KeyRow {
                 Standing::Nobodys => unknown,
             },
         }))
+    }
+
+    /// The call that has the key, beside a claim on it.
+    pub fn holder(&self, claim: &KeyClaim) -> Result<KeyHolder, DamagedKey> {
+        let call_id = self.call_id.parse().map_err(|_| DamagedKey::new(&claim.scoped_key))?;
+        Ok(KeyHolder { call_id, same_arguments: self.fingerprint == claim.fingerprint })
     }
 
     /// A digest of the rest.

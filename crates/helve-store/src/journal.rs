@@ -3,13 +3,14 @@
 use std::sync::Arc;
 
 use helve_core::cost::Spending;
-use helve_core::ports::{Begun, Journal, JournalError, KeyClaim, LedgerFigures};
+use helve_core::ports::{Begun, Journal, JournalError, KeyClaim, KeyHolder, LedgerFigures};
 use helve_core::record::{Entry, Started};
 use helve_core::{BoxFuture, Status};
 use jiff::Timestamp;
 
 use crate::audit::{Damage, read_spending};
 use crate::error::StoreError;
+use crate::keys::{self, KeyError};
 use crate::store::Store;
 use crate::writer::Job;
 
@@ -39,6 +40,17 @@ impl Journal for Store {
 
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
         Box::pin(self.queue.begin(started, claim))
+    }
+
+    fn key_holder(&self, claim: KeyClaim) -> BoxFuture<'_, Result<Option<KeyHolder>, JournalError>> {
+        Box::pin(async move {
+            let found = self.readers.read(move |db| match keys::holder(db, &claim) {
+                Ok(holder) => Ok(Ok(holder)),
+                Err(KeyError::Damaged(damaged)) => Ok(Err(damaged)),
+                Err(KeyError::Sqlite(error)) => Err(error),
+            });
+            found.await?.map_err(|damaged| JournalError::new(damaged.to_string()))
+        })
     }
 
     fn finish(

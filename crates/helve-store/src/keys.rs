@@ -9,7 +9,7 @@
 
 use helve_core::CallId;
 use helve_core::json::hex;
-use helve_core::ports::KeyClaim;
+use helve_core::ports::{KeyClaim, KeyHolder};
 use helve_core::run::WaitingFor;
 pub(crate) use helve_ledger::keys::Found;
 use helve_ledger::keys::{DamagedKey, KeyRow, KeyState, Meaning, Standing};
@@ -71,6 +71,12 @@ fn standing(db: &Connection, owner: &Owner, row: &KeyRow, call: CallId) -> Resul
         Liveness::Alive => Standing::Others,
         Liveness::Dead => Standing::Nobodys,
     })
+}
+
+/// The call that a key belongs to.
+pub(crate) fn holder(db: &Connection, claim: &KeyClaim) -> Result<Option<KeyHolder>, KeyError> {
+    let row = find(db, &claim.scoped_key)?;
+    Ok(row.map(|row| row.holder(claim)).transpose()?)
 }
 
 /// Keeps the answer to a key, if `call_id` is the call that holds it.

@@ -7,8 +7,8 @@ use helve_core::approval::{Approval, ApprovalQuery, Ask, Asked, Decided, Rule, V
 use helve_core::cost::Spending;
 use helve_core::memory::{Changed, MemoryChange, MemoryError, MemoryPlace, MemoryScope, Remembered};
 use helve_core::ports::{
-    Adoption, Approvals, Begun, EffectId, Journal, JournalError, KeyClaim, Keys, Ledger, Memory, OpenRun,
-    Runs, Sessions,
+    Adoption, Approvals, Begun, EffectId, Journal, JournalError, KeyClaim, KeyHolder, Keys, Ledger, Memory,
+    OpenRun, Runs, Sessions,
 };
 use helve_core::record::{Entry, Started};
 use helve_core::run::{Step, StepKind};
@@ -153,6 +153,10 @@ impl Journal for FaultyLedger {
 
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
         self.guard(|inner| inner.begin(started, claim))
+    }
+
+    fn key_holder(&self, claim: KeyClaim) -> BoxFuture<'_, Result<Option<KeyHolder>, JournalError>> {
+        self.inner.key_holder(claim)
     }
 
     fn finish(

@@ -287,7 +287,9 @@ impl Approval {
             // Also where something has changed since: the tool refuses, and says why.
             ApprovalState::Approved => Some(Asked::Approved(self.clone())),
             // The ledger knows what became of the call under its key, and answers with that.
-            ApprovalState::Used if self.idempotency_key.is_some() => Some(Asked::Approved(self.clone())),
+            ApprovalState::Used if self.idempotency_key.is_some() && !ask.insist => {
+                Some(Asked::Approved(self.clone()))
+            }
             ApprovalState::Used | ApprovalState::Withdrawn => None,
             ApprovalState::Denied | ApprovalState::Expired if ask.insist => None,
             ApprovalState::Denied if has_changed && self.told_at.is_some() => None,

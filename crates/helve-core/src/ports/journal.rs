@@ -40,6 +40,9 @@ pub trait Journal: Send + Sync + 'static {
     /// has answered, it gives the key back: the call did not run.
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>>;
 
+    /// The call that a key belongs to. None: it is free, or was given back.
+    fn key_holder(&self, claim: KeyClaim) -> BoxFuture<'_, Result<Option<KeyHolder>, JournalError>>;
+
     /// Commits the end of a call that [`Journal::begin`] let start, with what to answer when its
     /// key comes again. An end that did nothing ([`Status::gives_key_back`]) uses up no key: a caller that brings it
     /// again, or waits for it, runs.
@@ -75,6 +78,15 @@ pub struct KeyClaim {
     pub fingerprint: [u8; 32],
     /// Whether running again is harmless, should an earlier run have been cut short.
     pub repeatable: bool,
+}
+
+/// The call that an idempotency key belongs to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct KeyHolder {
+    /// The call.
+    pub call_id: CallId,
+    /// Whether it had the same arguments as the claim.
+    pub same_arguments: bool,
 }
 
 /// What became of a claim.

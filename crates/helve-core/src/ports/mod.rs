@@ -23,7 +23,7 @@ pub use clock::{Clock, SystemClock};
 pub use figures::{Histogram, LedgerFigures, RunFigures, SharedHistogram};
 pub use host::ToolHost;
 pub use integrations::{Connected, Integrations};
-pub use journal::{Begun, Journal, JournalError, KeyClaim};
+pub use journal::{Begun, Journal, JournalError, KeyClaim, KeyHolder};
 pub use keys::{KEYS_MAX, Keys, too_many_keys};
 pub use launcher::{Access, Exit, ExitStatus, LaunchError, Launcher, Program, Seen};
 pub use limiter::{LimitKey, Limiter, Refusal, Slot};

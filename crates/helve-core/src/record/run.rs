@@ -284,7 +284,7 @@ pub enum Recalled {
     DidNotHappen,
     /// It had none, and will have none: only the process that made the call was at work on it.
     WillNotHappen,
-    /// Nobody can tell.
+    /// Nobody can tell. A tool that can say more, such as where to look, fails with `outcome_unknown` instead.
     Unknown,
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::ports::{Begun, Journal, KeyClaim};
-use helve_core::{ErrorCode, Status, ToolError};
+use helve_core::{CallId, ErrorCode, Status, ToolError};
 use serde_json::json;
 
 use super::{is_pending, within};
@@ -83,9 +83,11 @@ async fn an_end_that_did_nothing_gives_its_key_back(journal: &dyn Journal) {
     for _ in 0..2 {
         let call = SampleCall::new("mail/send");
         expect_fresh(&begin(journal, &call, &key).await);
+        assert_eq!(holder(journal, &key).await, Some((call.id(), true)));
         within(journal.finish(call.failed(ErrorCode::RateLimit), key.clone(), turned_away()))
             .await
             .expect("an end is kept");
+        assert_eq!(holder(journal, &key).await, None, "it was given back");
     }
     let call = SampleCall::new("mail/send");
     expect_fresh(&begin(journal, &call, &key).await);
@@ -112,6 +114,8 @@ async fn a_key_with_other_arguments_is_a_conflict(journal: Arc<dyn Journal>) {
     for _ in 0..2 {
         let begun = begin(&*journal, &SampleCall::new("mail/send"), &claim(1, 2)).await;
         assert!(matches!(begun, Begun::Conflict { call_id } if call_id == call.id()), "{begun:?}");
+        assert_eq!(holder(&*journal, &claim(1, 1)).await, Some((call.id(), true)));
+        assert_eq!(holder(&*journal, &claim(1, 2)).await, Some((call.id(), false)));
         within(journal.finish(call.done(json!(1)), claim(1, 1), done_status(json!(1))))
             .await
             .expect("an end is kept");
@@ -168,6 +172,12 @@ async fn of_many_claims_one_is_fresh(journal: Arc<dyn Journal>) {
     }
     assert_eq!(fresh, 1, "exactly one claim may run");
     assert!(ids.iter().all(|id| *id == ids[0]), "all learn of the same call");
+}
+
+/// The call that has a key, and whether with these arguments.
+async fn holder(journal: &dyn Journal, key: &KeyClaim) -> Option<(CallId, bool)> {
+    let holder = within(journal.key_holder(key.clone())).await.expect("the journal works");
+    holder.map(|holder| (holder.call_id, holder.same_arguments))
 }
 
 async fn begin(journal: &dyn Journal, call: &SampleCall, key: &KeyClaim) -> Begun {

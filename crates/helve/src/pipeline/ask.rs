@@ -15,6 +15,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::value::RawValue;
 
 use super::effects::guarded;
+use super::execute::{claim, key_conflict};
 use super::judge::Reasons;
 use super::record::{BeforeWork, unavailable};
 pub(super) use crate::approvals::pending;
@@ -71,22 +72,32 @@ pub(super) async fn question(
 }
 
 /// The approval that this call has used up already, under its idempotency key. What it would use may be gone since,
-/// because of that very call, so nobody looks at it: the ledger answers with what became of the call.
+/// because of that very call, so nobody looks at it: the ledger answers with what became of the call. A call that did
+/// nothing has given its key back, and what it used up is used up: a person is asked anew.
+///
+/// A key that belongs to another call is refused here already: a person need not decide about what cannot run.
 pub(super) async fn used_before(
     ledger: &dyn Ledger,
     tool: &Tool,
     call: &Call,
     record: &BeforeWork<'_, '_>,
 ) -> Result<Option<Approval>, ToolError> {
-    if call.idempotency_key.is_none() || !tool.handler().needs_preview() {
-        return Ok(None);
-    }
+    let Some(key) = &call.idempotency_key else { return Ok(None) };
+    let holder = ledger.key_holder(claim(tool, call, key)).await.map_err(unavailable)?;
+    let Some(holder) = holder else { return Ok(None) };
     let mut query = ApprovalQuery::default();
     (query.state, query.tool) = (Some(ApprovalState::Used), Some(tool.name().to_string()));
     query.principal.clone_from(&call.caller.principal);
     let used = ledger.approvals(query).await.map_err(unavailable)?;
     let binding = binding(tool, call, record.subject.part());
-    Ok(used.into_iter().find(|approval| approval.binding == binding))
+    let is_of_holder =
+        |approval: &Approval| approval.binding == binding && approval.used_by == Some(holder.call_id);
+    match used.into_iter().find(is_of_holder) {
+        // Also where a person had edited the arguments, with which the key was claimed then.
+        Some(approval) => Ok(Some(approval)),
+        None if holder.same_arguments => Ok(None),
+        None => Err(key_conflict(holder.call_id)),
+    }
 }
 
 /// What a person should mind.
@@ -147,6 +158,7 @@ async fn make_preview(
         ContextParts::new(record.subject.call_id(), tool.name().clone(), Arc::clone(&call.caller), deadline);
     let context = Context::from(ContextParts {
         part: record.subject.part().cloned(),
+        idempotency_key: call.idempotency_key.clone(),
         host: Some(Arc::clone(engine) as _),
         ..known
     });

@@ -186,6 +186,14 @@ async fn ask(
                 approval
             }
             Asked::Standing(approval) => approval,
+            // The call that used it up did nothing and gave the key back.
+            Asked::Approved(used) if used.state == ApprovalState::Used && !question.insist => {
+                if let Some(used) = ask::used_before(&*engine.ledger, &tool, &call, record).await? {
+                    return permit(&engine.judges, tool, call, used, record).await;
+                }
+                question.insist = true;
+                continue;
+            }
             Asked::Approved(approval) => {
                 return permit(&engine.judges, tool, call, approval, record).await;
             }

@@ -31,7 +31,7 @@ pub(crate) use doubt::{have_answered, may_be_asked};
 use resume::Resume;
 pub(crate) use resume::{may_be_at_work, recall_started};
 use start::Start;
-pub(super) use start::reclaim;
+pub(super) use start::{claim, key_conflict, reclaim};
 
 /// Why a call stands that may not have happened.
 const UNKNOWN: &str = "nobody knows whether it had its effect";
@@ -105,7 +105,7 @@ pub(super) async fn execute(
             let held =
                 admit::hold(&engine.limits.costs, &*engine.ledger, &*engine.clock, &tool, &call).await?;
             let admitted = admit::admit(&engine.limits, &tool, &call)?;
-            match start::start(&*engine.ledger, &engine.stop, &tool, &call, record, deadline).await? {
+            match start::start(engine, &tool, &call, record, deadline).await? {
                 Start::Run => {}
                 Start::Replay(status) => return Ok(Executed::Replayed(status)),
             }

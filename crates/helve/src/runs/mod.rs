@@ -31,7 +31,7 @@ pub(crate) use history::{Earlier, parse};
 pub(crate) use part::{DuePart, FollowUp, cascade, cascade_path, in_doubt, part_of, told, undoes_below};
 pub use part::{left_in_doubt, left_standing};
 pub(crate) use phase::{Conclusion, EndOf, Event, Halt, OnStop, Phase, Waiting};
-pub(crate) use recover::{Undoing, resume};
+pub(crate) use recover::{Undoing, resume, resume_same};
 pub use takeover::Recovery;
 pub(crate) use undo::{not_kept, undo_below};
 pub(crate) use watch::Watch;

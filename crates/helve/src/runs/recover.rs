@@ -7,7 +7,7 @@ use futures_util::StreamExt;
 use helve_core::ports::{Holder, JournalError, KeyClaim, Ledger, OpenRun};
 use helve_core::record::{Entry, Started};
 use helve_core::run::{Finding, OnCrash, PartState, StepKind, WaitingFor};
-use helve_core::{Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
+use helve_core::{BoxFuture, Call, CallId, Caller, ErrorCode, Outcome, Tool, ToolError};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use tokio::sync::OwnedMutexGuard;
@@ -257,6 +257,25 @@ impl Runtime {
 /// Takes up a run whose question was decided.
 pub(crate) async fn resume(engine: &Arc<Engine>, run: CallId) -> Result<Outcome, RunError> {
     resume_open(engine, run, Some(ResumeRequest { settlement: None }), false).await?.into_outcome()
+}
+
+/// Takes up a run that was cut short, because its call is made again, if its tool is what it was. Boxed, because that leads
+/// through the pipeline, and so back to whoever repeats a call.
+pub(crate) fn resume_same(
+    engine: Arc<Engine>,
+    run: CallId,
+    digest: Arc<str>,
+) -> BoxFuture<'static, Result<Outcome, RunError>> {
+    Box::pin(async move {
+        let history = History::new(engine.ledger.history(run).await?);
+        let started = history.call(run).and_then(|earlier| earlier.started.as_ref());
+        match started {
+            Some(started) if started.digest == digest => {
+                resume_open(&engine, run, None, false).await?.into_outcome()
+            }
+            Some(_) | None => Err(RunError::NotFound(run)),
+        }
+    })
 }
 
 /// A finished run that is to be undone.

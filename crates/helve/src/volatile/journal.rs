@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use helve_core::cost::Spending;
-use helve_core::ports::{Begun, Journal, JournalError, KeyClaim};
+use helve_core::ports::{Begun, Journal, JournalError, KeyClaim, KeyHolder};
 use helve_core::record::{Entry, Started};
 use helve_core::{BoxFuture, CallId, Status};
 use jiff::Timestamp;
@@ -134,6 +134,15 @@ impl Journal for VolatileLedger {
                 }
             }
         })
+    }
+
+    fn key_holder(&self, claim: KeyClaim) -> BoxFuture<'_, Result<Option<KeyHolder>, JournalError>> {
+        let keys = lock(&self.keys);
+        let holder = keys.get(&claim.scoped_key).map(|key| KeyHolder {
+            call_id: key.call_id,
+            same_arguments: key.fingerprint == claim.fingerprint,
+        });
+        Box::pin(ready(Ok(holder)))
     }
 
     fn finish(

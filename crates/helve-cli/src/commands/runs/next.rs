@@ -63,7 +63,7 @@ pub(super) fn next(story: &Story, undoable: &Undoable<'_>) -> Vec<Next> {
         }
         State::WaitingForUnknownOutcome => vec![
             of("resume", " --happened --result JSON", "it had its effect, and this is its result"),
-            of("resume", " --did-not-happen", "it had none; do it now, and go on"),
+            of("resume", " --did-not-happen", "it had none; run its tool again, and go on"),
             cancel(),
         ],
         State::WaitingForDecision => vec![of("resume", "", "go on"), cancel()],

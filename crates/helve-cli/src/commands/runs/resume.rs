@@ -48,7 +48,7 @@ pub(crate) struct Args {
     /// What that step returned
     #[arg(long, value_name = "JSON", requires = "happened")]
     result: Option<String>,
-    /// The step that it waits for had no effect, and is to be done now
+    /// The step that it waits for had no effect: its tool runs again
     #[arg(long, conflicts_with = "all")]
     did_not_happen: bool,
     /// Every run that was cut short, as its tool says: resume, roll back, or leave it to a person

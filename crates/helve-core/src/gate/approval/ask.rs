@@ -13,7 +13,7 @@ pub struct Ask {
     pub approval: Approval,
     /// How long a denial answers the same call again without anybody being asked.
     pub denied_for: SignedDuration,
-    /// Whether to ask although it was denied a moment ago.
+    /// Whether to ask although it was denied a moment ago, or its approval was used by a call that did nothing.
     pub insist: bool,
     /// Most questions that may be pending at a time. Beyond that none is put.
     pub pending_max: usize,

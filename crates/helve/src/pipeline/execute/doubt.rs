@@ -16,7 +16,7 @@ use crate::runs::{ActiveRun, is_below};
 use crate::runtime::Engine;
 
 /// How long a call that has ended already waits for the tool that can tell what became of it.
-const RECALL_MAX: Duration = Duration::from_secs(10);
+pub(super) const RECALL_MAX: Duration = Duration::from_secs(10);
 
 /// Whether a failure of this tool may need to be asked about, so that its arguments are kept until then.
 pub(crate) fn may_be_asked(tool: &Tool) -> bool {
@@ -61,6 +61,10 @@ pub(super) async fn clear_up(
             Err(error.suggest("it had no effect so far, but the other side may be at work on it still"))
         }
         Ok(Ok(Recalled::Unknown)) | Err(_) => Err(in_doubt(error, tool, run)),
+        // It was asked, and says more than that it does not know.
+        Ok(Err(known)) if known.code() == ErrorCode::OutcomeUnknown => {
+            Err(in_doubt(error, tool, run).suggest(known.message().to_owned()))
+        }
         Ok(Err(failed)) => {
             let failed = format!("whether it had its effect could not be found out: {failed}");
             Err(in_doubt(error, tool, run).suggest(failed))

@@ -50,7 +50,10 @@ pub(super) async fn resume(
         }
         ToolError::new(ErrorCode::OutcomeUnknown, message).suggest(what_to_do)
     };
-    let say_so = format!("find out what {call_id} did, then resume its run and say so");
+    let run = record.subject.run().map_or(call_id, |run| run.id);
+    let say_so = format!(
+        "find out what {call_id} did, then say so: `helve runs resume {run} --happened`, or `--did-not-happen`"
+    );
     match (executed, settled) {
         (Some((result, false)), _) => return Ok(Resume::Answered(result)),
         (None, Some((Finding::Happened, result))) if !is_redacted(&result) => {
@@ -82,6 +85,11 @@ pub(super) async fn resume(
         Ok(Recalled::Unknown) => {
             let message =
                 format!("`{}` was cut short, and nobody knows whether it had its effect", tool.name());
+            Err(wait(WaitingFor::UnknownOutcome, message, say_so))
+        }
+        // It was asked, and says more than that it does not know.
+        Err(error) if error.code() == ErrorCode::OutcomeUnknown => {
+            let message = format!("`{}` was cut short: {}", tool.name(), error.message());
             Err(wait(WaitingFor::UnknownOutcome, message, say_so))
         }
         Err(error) => {

@@ -72,6 +72,43 @@ async fn a_key_that_has_run_is_not_asked_about_again() {
 }
 
 #[tokio::test]
+async fn a_call_that_did_nothing_is_asked_about_anew_under_its_key() {
+    let refuses = Arc::new(std::sync::atomic::AtomicBool::new(true));
+    let told = Arc::clone(&refuses);
+    let bench = Bench::with(
+        |tool| {
+            let told = Arc::clone(&told);
+            tool.handler(move |_, _| {
+                let refuses = told.swap(false, std::sync::atomic::Ordering::SeqCst);
+                let nothing = || ToolError::failed("the server is down").nothing_done();
+                std::future::ready(if refuses { Err(nothing()) } else { Ok(json!("sent")) })
+            })
+        },
+        |_| {},
+    );
+    let call = || send("ada").idempotency_key("order-17");
+    let first = bench.ask(call()).await.approval_id;
+    bench.approve(first).await;
+    assert!(bench.runtime.call(call()).await.error().unwrap().did_nothing());
+    let second = bench.ask(call()).await.approval_id;
+    assert_ne!(first, second, "what was used up is used up");
+    bench.approve(second).await;
+    assert!(bench.runtime.call(call()).await.is_success());
+    assert!(bench.runtime.call(call()).await.replay_of.is_some());
+}
+
+#[tokio::test]
+async fn a_key_of_another_call_is_refused_before_anybody_is_asked() {
+    let bench = Bench::new();
+    let id = bench.ask(send("ada").idempotency_key("k")).await.approval_id;
+    bench.approve(id).await;
+    assert!(bench.runtime.call(send("ada").idempotency_key("k")).await.is_success());
+    let other = bench.runtime.call(send("bob").idempotency_key("k")).await;
+    assert_eq!(code(&other), "validation_failed", "{other:?}");
+    assert!(other.error().unwrap().message().contains("idempotency_key"), "{other:?}");
+}
+
+#[tokio::test]
 async fn reading_too_uses_its_approval_up_before_it_starts() {
     let bench = Bench::with(|tool| tool.read_only(), |_| {});
     let id = bench.ask(send("ada")).await.approval_id;

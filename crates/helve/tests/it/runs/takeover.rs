@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
 use std::time::Duration;
 
+use helve::ErrorCode;
 use helve::run::Recalled;
 use helve::runs::{Recovery, RunError};
 use helve_testkit::clock::ManualClock;
@@ -18,6 +19,14 @@ async fn cut_short(tools: &[&'static str]) -> Arc<VolatileLedger> {
 }
 
 async fn cut_short_as(tools: &[&'static str], built: fn(&str) -> ToolBuilder) -> Arc<VolatileLedger> {
+    cut_short_calls(tools, built, |call| call).await
+}
+
+async fn cut_short_calls(
+    tools: &[&'static str],
+    built: fn(&str) -> ToolBuilder,
+    made: fn(Call) -> Call,
+) -> Arc<VolatileLedger> {
     let ledger = Arc::new(VolatileLedger::default());
     let begun = Arc::new(AtomicUsize::new(0));
     let never_ends = |name: &&'static str| {
@@ -43,7 +52,7 @@ async fn cut_short_as(tools: &[&'static str], built: fn(&str) -> ToolBuilder) ->
     let calls: Vec<_> = tools
         .iter()
         .map(|tool| {
-            let (dying, call) = (dying.clone(), Call::new(*tool, json!({})));
+            let (dying, call) = (dying.clone(), made(Call::new(*tool, json!({}))));
             tokio::spawn(async move { dying.call(call).await })
         })
         .collect();
@@ -246,4 +255,44 @@ async fn a_run_that_cannot_be_taken_up_is_said_once_and_tried_less_and_less_ofte
     assert_eq!(told.load(SeqCst), 1);
     assert!((2..10).contains(&tries.load(SeqCst)), "{tries:?}");
     assert_eq!(survivor.recovery(), Recovery::default(), "it is neither done nor under way");
+}
+
+/// A tool that can be asked, and knows nothing at first.
+fn pays(name: &str) -> ToolBuilder {
+    Tool::builder(name)
+        .description("Pays.")
+        .input_schema(json!({ "type": "object" }))
+        .recall_handled(|_, _| std::future::ready(Ok(Recalled::Unknown)))
+}
+
+#[tokio::test]
+async fn whoever_repeats_a_call_that_waits_makes_that_it_is_asked_again() {
+    let keyed = |call: Call| call.idempotency_key("k");
+    let ledger = cut_short_calls(&["pays"], pays, keyed).await;
+    let (knows, paid) = (Arc::new(AtomicBool::new(false)), Arc::new(AtomicUsize::new(0)));
+    let (known, counted) = (Arc::clone(&knows), Arc::clone(&paid));
+    let pays = pays("pays")
+        .recall_handled(move |_, _| {
+            let unknown = || ToolError::new(ErrorCode::OutcomeUnknown, "look for receipt 17");
+            std::future::ready(match known.load(SeqCst) {
+                true => Ok(Recalled::Happened(json!("receipt 17"))),
+                false => Err(unknown()),
+            })
+        })
+        .handler(move |_, _| {
+            counted.fetch_add(1, SeqCst);
+            async { Ok(json!("paid")) }
+        });
+    let survivor = runtime(ledger.clone(), [pays], Settings::default());
+    let recovered = survivor.recover().await.unwrap();
+    assert!(matches!(recovered[0].taken_up, TakenUp::Waits(_)), "{recovered:?}");
+    let again = || survivor.call(keyed(Call::new("pays", json!({}))));
+    let unknown = again().await;
+    assert_eq!(code(&unknown), "outcome_unknown");
+    assert!(unknown.error().unwrap().message().contains("look for receipt 17"), "{unknown:?}");
+    knows.store(true, SeqCst);
+    let known = again().await;
+    assert_eq!(known.replay_of, Some(recovered[0].run));
+    assert_eq!((known.into_result().unwrap(), paid.load(SeqCst)), (json!("receipt 17"), 0));
+    assert!(ledger.open_runs(None, 1).await.unwrap().is_empty(), "the run has ended with that");
 }
