@@ -48,6 +48,18 @@ impl Series {
         Ok(found)
     }
 
+    /// The override with `RANGE=THISANDFUTURE` that says what the occurrence at a local time is, and how many seconds it
+    /// moves it.
+    pub(super) fn range_over(&self, local: DateTime) -> Option<(&Override, i64)> {
+        Futures::of(self, self.main.as_ref()?).at(local)
+    }
+
+    /// Whether the occurrence at a local time has an override.
+    pub(super) fn has_override(&self, local: DateTime) -> bool {
+        let Some(main) = &self.main else { return false };
+        self.override_of(main.event.start.id(local)).is_some()
+    }
+
     fn is_excluded(&self, id: RecurrenceId) -> bool {
         self.main.as_ref().is_some_and(|main| main.excludes(id))
     }
@@ -140,7 +152,7 @@ impl Start {
 }
 
 impl Main {
-    fn excludes(&self, id: RecurrenceId) -> bool {
+    pub(super) fn excludes(&self, id: RecurrenceId) -> bool {
         !self.excluded.is_empty()
             && (self.excluded.contains(&id)
                 || self.excluded.contains(&RecurrenceId::Day(id.local(&self.event.start).date())))

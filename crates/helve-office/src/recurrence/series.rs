@@ -154,6 +154,23 @@ impl Series {
         self.main.as_ref().map(|main| &main.event)
     }
 
+    /// What its first occurrence is known by.
+    pub fn first(&self) -> Option<RecurrenceId> {
+        self.event().map(|event| event.start.id(event.start.local()))
+    }
+
+    /// The override of an occurrence: one that names it, else one that names its day.
+    pub(super) fn override_of(&self, id: RecurrenceId) -> Option<&Override> {
+        let start =
+            |over: &Override| self.event().map_or(over.event.start.clone(), |event| event.start.clone());
+        let exact = self.overrides.iter().find(|over| over.id == id.normal(&start(over)));
+        exact.or_else(|| {
+            let start = &self.event()?.start;
+            let day = RecurrenceId::Day(id.normal(start).local(start).date());
+            self.overrides.iter().find(|over| over.id == day)
+        })
+    }
+
     /// Its overrides, in their order.
     pub fn overrides(&self) -> &[Override] {
         &self.overrides

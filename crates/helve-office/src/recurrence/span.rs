@@ -5,8 +5,8 @@ use jiff::{Timestamp, ToSpan};
 use super::event::{Event, Start};
 use super::id::RecurrenceId;
 use super::occurrence::{Occurrence, Range, When};
-use super::series::{Override, Scope, Series};
-use crate::rule::Budget;
+use super::series::{Scope, Series};
+use crate::rule::{Budget, local_time, naive_seconds};
 use crate::zones::Zone;
 
 /// A series that happens more often than this has no last time for an index.
@@ -35,13 +35,18 @@ impl Series {
             let first = event.or_else(|| self.overrides.first().map(|over| &over.event))?;
             return Some(of(first, &first.start));
         };
-        let same =
-            |over: &&Override| over.id == id.normal(event.map_or(&over.event.start, |event| &event.start));
-        if let Some(over) = self.overrides.iter().find(same) {
+        if let Some(over) = self.override_of(id) {
             return Some(of(&over.event, &over.event.start));
         }
         let event = event?;
-        Some(of(event, &event.start.at(id.normal(&event.start).local(&event.start))))
+        let local = id.normal(&event.start).local(&event.start);
+        Some(match self.range_over(local) {
+            Some((range, by)) => {
+                let moved = local_time(naive_seconds(local) + by).unwrap_or(local);
+                of(&range.event, &range.event.start.at(moved))
+            }
+            None => of(event, &event.start.at(local)),
+        })
     }
 
     /// The first occurrence after an instant, where there is one within some years.

@@ -2,7 +2,13 @@
 
 use serde_json::{Value, json};
 
-use crate::calendar_world::World;
+use std::sync::Arc;
+
+use helve_office::Account;
+use helve_office::account::ObjectStore;
+use helve_store::office::{AccountRow, NewCollection};
+
+use crate::calendar_world::{World, account};
 
 fn taken(answer: &Value, person: usize) -> Vec<String> {
     let parts = answer["people"][person]["taken"].as_array().unwrap();
@@ -124,4 +130,38 @@ async fn hours_follow_the_clock_and_may_cross_midnight() {
         )
         .await;
     assert!(error.message().contains("no time of day"), "{error}");
+}
+
+#[tokio::test]
+async fn an_account_of_which_no_calendar_could_be_read_is_unknown() {
+    let world = World::new().await;
+    let objects: Arc<dyn ObjectStore> = Arc::new(world.store.clone());
+    let work = Account { id: "work".to_owned(), kind: "dav".to_owned(), ..account(&objects, None) };
+    world.office.set_accounts([Arc::new(account(&objects, None)), Arc::new(work)]);
+    let row = AccountRow {
+        id: "work".to_owned(),
+        kind: "dav".to_owned(),
+        address: None,
+        name: None,
+        owner: None,
+        settings: "{}".to_owned(),
+        created_at: jiff::Timestamp::now(),
+        synced_at: None,
+        trouble: None,
+    };
+    let db = world.office.db();
+    db.add_account(row).await.unwrap();
+    let why = async || ask(&world, json!({})).await["people"][0]["unknownBecause"].to_string();
+    assert!(why().await.contains("it was never synced"), "{}", why().await);
+    // Its address book was read, and its calendars were not.
+    let people = NewCollection { href: "/p/".to_owned(), contacts: true, ..NewCollection::default() };
+    db.tell_collections("work", false, vec![people]).await.unwrap();
+    assert!(why().await.contains("it was never synced"), "{}", why().await);
+    let now = jiff::Timestamp::now();
+    assert!(db.begin_sync("work", "p", now, now + std::time::Duration::from_secs(60)).await.unwrap());
+    db.end_sync("work", "p", now, Some("the server says 500".to_owned())).await.unwrap();
+    assert!(why().await.contains("its last sync failed: the server says 500"), "{}", why().await);
+    let answer = ask(&world, json!({})).await;
+    assert_eq!(taken(&answer, 0), ["2026-03-02T00:00 2026-03-03T00:00 unknown"]);
+    assert_eq!(answer["freeSlots"], json!([]));
 }

@@ -168,6 +168,17 @@ async fn this_and_following_splits_the_series_and_undo_joins_it_again() {
     let third = nth(&world, 2).await;
     let change = json!({ "id": third["id"], "version": third["version"], "scope": "this_and_following",
                          "start": "2026-03-16T12:00:00+01:00", "location": "Room 5" });
+    let (_, preview) = world.asked("update_calendar_event", change.clone()).await;
+    insta::assert_snapshot!(preview, @r"
+    Change: this and all following occurrences
+    Calendar: Calendar (local)
+    Invitations: nobody is told
+
+      Title: Review
+    - When: Mon 2026-03-16 10:00 to 11:00 Europe/Berlin (UTC+01:00)
+    + When: Mon 2026-03-16 12:00 to 13:00 Europe/Berlin (UTC+01:00)
+    + Where: Room 5
+    ");
     let outcome = world.approved("update_calendar_event", change).await;
     assert!(outcome.is_success(), "{outcome:?}");
     let starts = [
@@ -194,6 +205,40 @@ async fn this_and_following_splits_the_series_and_undo_joins_it_again() {
     let undone = world.undo(&outcome).await;
     assert!(undone.is_success(), "{undone:?}");
     assert_eq!(world.only_object().await, before);
+}
+
+#[tokio::test]
+async fn what_follows_is_compared_with_the_same_occurrence() {
+    let world = World::new().await;
+    world.event("s", SERIES).await;
+    let third = nth(&world, 2).await;
+    let cancel = json!({ "id": third["id"], "scope": "this_and_following", "cancel": true });
+    let (_, preview) = world.asked("update_calendar_event", cancel).await;
+    let shown = preview.split_once("\n\n").unwrap().1;
+    insta::assert_snapshot!(shown, @r"
+      Title: Review
+      When: Mon 2026-03-16 10:00 to 11:00 Europe/Berlin (UTC+01:00)
+    + Status: cancelled, with all later ones
+    ");
+    let rule =
+        json!({ "id": third["id"], "scope": "this_and_following", "recurrence": "FREQ=WEEKLY;INTERVAL=2" });
+    let (_, preview) = world.asked("update_calendar_event", rule).await;
+    let shown = preview.split_once("\n\n").unwrap().1;
+    insta::assert_snapshot!(shown, @r"
+      Title: Review
+      When: Mon 2026-03-16 10:00 to 11:00 Europe/Berlin (UTC+01:00)
+    - Repeats: FREQ=WEEKLY;COUNT=6
+    + Repeats: FREQ=WEEKLY;INTERVAL=2
+    ");
+}
+
+#[tokio::test]
+async fn an_hour_that_comes_twice_is_shown_with_both_offsets() {
+    let world = World::new().await;
+    let start = json!({ "title": "Night shift", "start": "2026-10-25T02:30:00+02:00", "end": "2026-10-25T02:30:00+01:00" });
+    let (_, preview) = world.asked("create_calendar_event", start).await;
+    let when = "For you: Sun 2026-10-25 02:30 (UTC+02:00) to 02:30 (UTC+01:00) Europe/Berlin\n";
+    assert!(format!("{preview}\n").contains(when), "{preview}");
 }
 
 #[tokio::test]

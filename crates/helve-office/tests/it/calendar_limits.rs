@@ -257,3 +257,34 @@ async fn what_models_see_of_the_calendar_and_task_tools() {
         }
     }
 }
+
+#[tokio::test]
+async fn offsets_that_no_clock_has_are_refused() {
+    let world = World::new().await;
+    for start in ["2026-03-01T12:00:00+25:00", "2026-03-01T12:00:00-16:00"] {
+        let error = world.fails("create_calendar_event", json!({ "title": "x", "start": start })).await;
+        assert!(error.message().contains("no place on earth"), "{start}: {error}");
+    }
+    world.ok("create_calendar_event", json!({ "title": "x", "start": "2026-03-01T12:00:00+14:00" })).await;
+}
+
+#[tokio::test]
+async fn rules_that_never_fire_are_refused() {
+    let world = World::new().await;
+    for (rule, why) in [
+        ("FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=30", "no day that it picks"),
+        ("FREQ=MONTHLY;BYMONTHDAY=31;BYMONTH=4", "no day that it picks"),
+        ("FREQ=DAILY;UNTIL=20260228", "ends before"),
+    ] {
+        let event = json!({ "title": "x", "start": "2026-03-01", "recurrence": rule });
+        let error = world.fails("create_calendar_event", event).await;
+        assert!(error.message().contains(why), "{rule}: {error}");
+        let task = json!({ "title": "x", "due": "2026-03-01", "recurrence": rule });
+        let error = world.fails("create_task", task).await;
+        assert!(error.message().contains(why), "{rule}: {error}");
+    }
+    for rule in ["FREQ=YEARLY;BYMONTH=2;BYMONTHDAY=29;BYDAY=MO", "FREQ=WEEKLY;COUNT=1", "FREQ=HOURLY"] {
+        let event = json!({ "title": "x", "start": "2026-03-01", "recurrence": rule });
+        world.ok("create_calendar_event", event).await;
+    }
+}

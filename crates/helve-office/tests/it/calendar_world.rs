@@ -44,7 +44,7 @@ pub(crate) fn account(store: &Arc<dyn ObjectStore>, owner: Option<&str>) -> Acco
 pub(crate) fn runtime(office: &Arc<Office>) -> Runtime {
     let registry = Registry::default();
     registry.register_many(Layer::BuiltIn, office_tools(office)).unwrap();
-    Runtime::builder().registry(registry).build()
+    Runtime::builder().registry(registry).integrations(office.clone()).build()
 }
 
 impl World {

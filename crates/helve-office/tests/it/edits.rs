@@ -1,11 +1,12 @@
 //! Edits of a series: what changes, and that nothing else does.
 
 use helve_office::ical::{DateValue, Document, NewProperty};
-use helve_office::recurrence::RecurrenceId;
 use helve_office::recurrence::edit::{
     Changed, Changes, NewTime, SeriesEditError, Split, change_all, change_following, change_one, define_zone,
     remove_following, remove_one,
 };
+use helve_office::recurrence::{RecurrenceId, Series, When};
+use helve_office::zones::Moment;
 use proptest::prelude::*;
 use similar_lines::difference;
 
@@ -442,6 +443,119 @@ fn an_occurrence_in_a_gap_can_be_named_and_overridden() {
     let found = listed(&document);
     assert_eq!(found.len(), 5, "{found:?}");
     assert_eq!(found[2], "2026-03-29T03:30:00");
+}
+
+/// Another program moved this and all later ones to the afternoon, and one of them to the next day.
+const RANGE: &str = "BEGIN:VEVENT
+    UID:a
+    DTSTART;TZID=Europe/Berlin:20260302T090000
+    DTEND;TZID=Europe/Berlin:20260302T093000
+    RRULE:FREQ=WEEKLY;COUNT=6
+    SUMMARY:Morning
+    END:VEVENT
+    BEGIN:VEVENT
+    UID:a
+    RECURRENCE-ID;RANGE=THISANDFUTURE;TZID=Europe/Berlin:20260316T090000
+    DTSTART;TZID=Europe/Berlin:20260316T140000
+    DTEND;TZID=Europe/Berlin:20260316T150000
+    SUMMARY:Afternoon
+    END:VEVENT
+    BEGIN:VEVENT
+    UID:a
+    RECURRENCE-ID;TZID=Europe/Berlin:20260323T090000
+    DTSTART;TZID=Europe/Berlin:20260324T110000
+    DTEND;TZID=Europe/Berlin:20260324T113000
+    SUMMARY:Next day
+    END:VEVENT\n";
+
+/// What happens of it, with the title of each occurrence.
+fn titled(document: &Document) -> Vec<String> {
+    let found = expand(document, &range("20260301T000000", "20260601T000000", "Europe/Berlin"));
+    let title = |place: usize| {
+        let event = document.events("VEVENT").nth(place).unwrap();
+        event.property("SUMMARY").unwrap().text_value()
+    };
+    starts(&found)
+        .iter()
+        .zip(&found)
+        .map(|(at, one)| format!("{} {}", &at[5..16], title(one.place)))
+        .collect()
+}
+
+#[test]
+fn one_occurrence_that_begins_or_lies_in_a_moved_range_changes_alone() {
+    let before = [
+        "03-02T09:00 Morning",
+        "03-09T09:00 Morning",
+        "03-16T14:00 Afternoon",
+        "03-24T11:00 Next day",
+        "03-30T14:00 Afternoon",
+        "04-06T14:00 Afternoon",
+    ];
+    assert_eq!(titled(&calendar(RANGE)), before);
+    for (at, which, changed) in [
+        ("20260309T080000Z", 1, "03-09T09:00 Alone"),
+        ("20260316T080000Z", 2, "03-16T14:00 Alone"),
+        ("20260323T080000Z", 3, "03-24T11:00 Alone"),
+        ("20260330T070000Z", 4, "03-30T14:00 Alone"),
+        ("20260406T070000Z", 5, "04-06T14:00 Alone"),
+    ] {
+        let mut document = calendar(RANGE);
+        change_one(&mut document, "a", id(at), &setting("SUMMARY", "Alone")).unwrap();
+        let mut expected = before;
+        expected[which] = changed;
+        assert_eq!(titled(&document), expected, "{}", printed(&document));
+        assert_eq!(printed(&document).matches("RANGE=THISANDFUTURE").count(), 1);
+
+        let mut fewer = calendar(RANGE);
+        remove_one(&mut fewer, "a", id(at), changes().now).unwrap();
+        let mut expected = before.to_vec();
+        expected.remove(which);
+        assert_eq!(titled(&fewer), expected, "{}", printed(&fewer));
+    }
+}
+
+#[test]
+fn the_last_occurrence_of_a_moved_range_is_its_own_override_afterwards() {
+    let mut document = calendar(&RANGE.replace("COUNT=6", "COUNT=4"));
+    change_one(&mut document, "a", id("20260316T080000Z"), &setting("SUMMARY", "Alone")).unwrap();
+    let text = printed(&document);
+    assert!(!text.contains("RANGE="), "{text}");
+    assert_eq!(titled(&document)[2..], ["03-16T14:00 Alone", "03-24T11:00 Next day"]);
+    // Without the series nobody knows where its range would go on.
+    let alone = RANGE.split_once("END:VEVENT\n").unwrap().1;
+    let mut document = calendar(alone);
+    let error = change_one(&mut document, "a", id("20260316T080000Z"), &setting("SUMMARY", "Alone"));
+    assert_eq!(error, Err(SeriesEditError::HasFutureRange));
+    assert_eq!(document, calendar(alone));
+}
+
+#[test]
+fn an_occurrence_in_a_moved_range_is_where_the_range_puts_it() {
+    let document = calendar(RANGE);
+    let series = Series::find(&document, "VEVENT", "a").unwrap().unwrap();
+    let berlin = zone("Europe/Berlin");
+    let (when, place) = series.when(Some(id("20260330T070000Z")), &berlin).unwrap();
+    let When::Timed { start, end } = when else { panic!("{when:?}") };
+    let shown = |moment: &Moment| moment.local().to_string();
+    assert_eq!((shown(&start), shown(&end)), ("2026-03-30T14:00:00".into(), "2026-03-30T15:00:00".into()));
+    assert_eq!(place, 1);
+}
+
+#[test]
+fn a_split_leaves_the_overrides_before_it_and_takes_those_behind_it_along() {
+    let mut old = stored();
+    // One before the split is moved behind it, one on the day of the split names that day alone.
+    change_one(&mut old, "a", id("20260330T070000Z"), &moving("20260501T080000", "20260501T083000")).unwrap();
+    let day = "BEGIN:VEVENT\nUID:a\nRECURRENCE-ID;VALUE=DATE:20260406\nSUMMARY:By day\n\
+               DTSTART;TZID=Europe/Berlin:20260406T120000\nDTEND;TZID=Europe/Berlin:20260406T123000\nEND:VEVENT\n";
+    let body = printed(&old).replace("END:VCALENDAR\r\n", "");
+    let body = body.split_once("VERSION:2.0\r\n").unwrap().1.to_owned();
+    let mut old = calendar(&format!("{body}{day}"));
+    let new = split(&mut old, "20260406T070000Z", &moving("20260406T100000", "20260406T101500"));
+    assert_eq!(listed(&old), ["2026-03-16T09:00:00", "2026-05-01T08:00:00"]);
+    assert_eq!(listed(&new), ["2026-04-06T10:00:00", "2026-04-13T14:00:00"]);
+    assert!(!printed(&old).contains("By day") && printed(&new).contains("By day"));
 }
 
 #[test]

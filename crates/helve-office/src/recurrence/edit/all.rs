@@ -6,7 +6,7 @@ use jiff::civil::DateTime;
 
 use super::changes::{Changes, KIND, Revision, SeriesEditError, event_mut, series, stamp};
 use super::one::{slot, take_out};
-use super::times::{Form, Kept, end_zone, move_to, rewrite_values, shifted, slot_of};
+use super::times::{Form, Kept, end_zone, move_to, original_start, rewrite_values, shifted, slot_of};
 use crate::ical::{Component, DateValue, Document, EditError, NewProperty};
 use crate::recurrence::event::{Event, Start};
 use crate::recurrence::{RecurrenceId, Series};
@@ -121,7 +121,7 @@ fn shift(
     let zone = time.tzid.as_deref().and_then(|tzid| zones.resolve(tzid).ok());
     shift_until(component, start, by, form, zone)?;
     for over in series.overrides() {
-        let original = over.id.local(start);
+        let original = original_start(over, start);
         let component = event_mut(document, over.event.place)?;
         let is_range = component.property("RECURRENCE-ID").and_then(|id| id.param("RANGE"));
         let mut id = form.property("RECURRENCE-ID", &[form.value(shifted(original, by))])?;

@@ -7,7 +7,7 @@ use jiff::tz::Offset;
 use super::all::{Changed, change_all};
 use super::changes::{Changes, KIND, Revision, SeriesEditError, event_mut, series, stamp};
 use super::one::{change_first, slot, take_out};
-use super::times::{Form, Kept, end_zone, move_to, rewrite_values, shifted, slot_of};
+use super::times::{Form, Kept, end_zone, move_to, original_start, rewrite_values, shifted, slot_of};
 use crate::ical::{Component, DateValue, Document, EditError, NewProperty};
 use crate::recurrence::event::{Event, Start};
 use crate::recurrence::{RecurrenceId, Scope, Series};
@@ -154,7 +154,7 @@ fn later_half(
 
 /// The places of overrides whose original start a test picks.
 fn override_places(series: &Series, event: &Event, picks: impl Fn(DateTime) -> bool) -> Vec<usize> {
-    let picked = series.overrides().iter().filter(|over| picks(over.id.local(&event.start)));
+    let picked = series.overrides().iter().filter(|over| picks(original_start(over, &event.start)));
     picked.map(|over| over.event.place).collect()
 }
 

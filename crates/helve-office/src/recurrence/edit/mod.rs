@@ -15,6 +15,7 @@ mod all;
 mod changes;
 mod following;
 mod one;
+mod range;
 mod times;
 mod zone;
 

@@ -5,7 +5,8 @@ use jiff::civil::DateTime;
 use jiff::tz::Offset;
 
 use super::changes::{Changes, KIND, Revision, SeriesEditError, event_mut, series, stamp};
-use super::times::{Form, end_zone, move_to};
+use super::range;
+use super::times::{Form, end_zone, move_to, shifted};
 use crate::ical::{Component, DateValue, Document};
 use crate::recurrence::event::{Event, Start};
 use crate::recurrence::{RecurrenceId, Series};
@@ -19,14 +20,18 @@ pub fn change_one(
     id: RecurrenceId,
     changes: &Changes,
 ) -> Result<(), SeriesEditError> {
-    let place = match override_place(document, uid, id)? {
+    let mut made = document.clone();
+    range::free(&mut made, uid, id, changes.now)?;
+    let place = match override_place(&made, uid, id)? {
         Some(place) => place,
-        None => add_override(document, uid, id)?,
+        None => add_override(&mut made, uid, id)?,
     };
-    let component = event_mut(document, place)?;
+    let component = event_mut(&mut made, place)?;
     write_override(component, changes)?;
     let revision = if changes.is_revision() { Revision::New } else { Revision::Same };
-    Ok(stamp(component, changes.now, revision)?)
+    stamp(component, changes.now, revision)?;
+    *document = made;
+    Ok(())
 }
 
 /// Writes changes to an override, but for what an occurrence does not have: it does not repeat by itself.
@@ -50,7 +55,7 @@ pub(super) fn change_first(
     let series = series(document, uid)?;
     let start = &series.event().ok_or(SeriesEditError::NoEvent)?.start;
     let first = start.id(start.local());
-    let Some(over) = series.overrides().iter().find(|over| over.id == first) else { return Ok(()) };
+    let Some(over) = series.override_of(first) else { return Ok(()) };
     let component = event_mut(document, over.event.place)?;
     write_override(component, changes)?;
     let now = DateValue::Utc(Offset::UTC.to_datetime(changes.now)).to_string();
@@ -66,20 +71,22 @@ pub fn remove_one(
     id: RecurrenceId,
     now: Timestamp,
 ) -> Result<(), SeriesEditError> {
-    let series = series(document, uid)?;
+    let mut made = document.clone();
+    range::free(&mut made, uid, id, now)?;
+    let series = series(&made, uid)?;
     let event = series.event().ok_or(SeriesEditError::NoEvent)?;
     let id = id.normal(&event.start);
-    let overridden: Vec<usize> =
-        series.overrides().iter().filter(|over| over.id == id).map(|over| over.event.place).collect();
+    let overridden: Vec<usize> = series.override_of(id).map(|over| over.event.place).into_iter().collect();
     let local = match overridden.is_empty() {
         true => slot(&series, id)?,
         false => id.local(&event.start),
     };
-    let component = event_mut(document, event.place)?;
+    let component = event_mut(&mut made, event.place)?;
     let form = Form::of(component).ok_or(SeriesEditError::NoEvent)?;
     component.add(&form.property("EXDATE", &[form.value(local)])?);
     stamp(component, now, Revision::New)?;
-    take_out(document, &overridden);
+    take_out(&mut made, &overridden);
+    *document = made;
     Ok(())
 }
 
@@ -121,48 +128,38 @@ fn override_place(
     id: RecurrenceId,
 ) -> Result<Option<usize>, SeriesEditError> {
     let series = Series::find(document, KIND, uid).ok_or(SeriesEditError::NoEvent)??;
-    let found = series.overrides().iter().find(|over| {
-        let start = series.event().map_or(&over.event.start, |event| &event.start);
-        over.id == id.normal(start)
-    });
-    Ok(found.map(|over| over.event.place))
+    Ok(series.override_of(id).map(|over| over.event.place))
 }
 
-/// Makes an override of an occurrence that has none, as the event stands, and says where.
+/// Makes an override of an occurrence that has none, as the event stands or as a range of later ones says of it, and
+/// says where.
 fn add_override(document: &mut Document, uid: &str, id: RecurrenceId) -> Result<usize, SeriesEditError> {
     let series = series(document, uid)?;
-    if series.overrides().iter().any(|over| over.scope == crate::recurrence::Scope::ThisAndFuture) {
-        return Err(SeriesEditError::HasFutureRange);
-    }
     let event = series.event().ok_or(SeriesEditError::NoEvent)?;
     let local = slot(&series, id)?;
-    let made = made_override(document, event, local)?;
-    let mut at = 0;
-    for calendar in document.components_mut() {
-        let here = calendar.components().filter(|component| component.is_named(KIND)).count();
-        at += here;
-        if event.place < at {
-            calendar.push(made);
-            return Ok(at);
-        }
-    }
-    Err(SeriesEditError::NoEvent)
-}
-
-fn made_override(document: &Document, event: &Event, local: DateTime) -> Result<Component, SeriesEditError> {
-    let mut zones = ZoneTable::of(document);
-    let original = document.events(KIND).nth(event.place).ok_or(SeriesEditError::NoEvent)?;
-    let form = Form::of(original).ok_or(SeriesEditError::NoEvent)?;
-    let mut made = original.clone();
-    for name in ["RRULE", "RDATE", "EXDATE", "EXRULE"] {
-        made.remove(name);
-    }
-    move_to(&mut made, event, local, end_zone(original, &mut zones))?;
+    let mut made = match series.range_over(local) {
+        Some((range, by)) => copy_at(document, &range.event, shifted(local, by))?,
+        None => copy_at(document, event, local)?,
+    };
+    let main = document.events(KIND).nth(event.place).ok_or(SeriesEditError::NoEvent)?;
+    let form = Form::of(main).ok_or(SeriesEditError::NoEvent)?;
     // In a gap the id is what the clock shows, as every reader computes it.
     let shown = match &event.start {
         Start::Day(_) => local,
         start @ Start::Time { .. } => start.id(local).local(start),
     };
     made.add(&form.property("RECURRENCE-ID", &[form.value(shown)])?);
+    range::push_after(document, event.place, made)
+}
+
+/// What an event says, at another start and for one occurrence.
+fn copy_at(document: &Document, event: &Event, local: DateTime) -> Result<Component, SeriesEditError> {
+    let mut zones = ZoneTable::of(document);
+    let original = document.events(KIND).nth(event.place).ok_or(SeriesEditError::NoEvent)?;
+    let mut made = original.clone();
+    for name in ["RRULE", "RDATE", "EXDATE", "EXRULE", "RECURRENCE-ID"] {
+        made.remove(name);
+    }
+    move_to(&mut made, event, local, end_zone(original, &mut zones))?;
     Ok(made)
 }

@@ -6,7 +6,7 @@ use jiff::tz::Offset;
 use super::changes::SeriesEditError;
 use crate::ical::{Component, DateValue, EditError, NewProperty, Property, split_list};
 use crate::recurrence::event::{Event, Start};
-use crate::recurrence::{RecurrenceId, When};
+use crate::recurrence::{Override, RecurrenceId, When};
 use crate::rule::{local_time, naive_seconds};
 use crate::zones::{Clock, Zone, ZoneTable};
 
@@ -97,6 +97,15 @@ pub(super) fn slot_of(
         (RecurrenceId::Day(date), Start::Time { local, .. }) => date.to_datetime(local.time()),
         (id, series) => id.local(series),
     })
+}
+
+/// When the occurrence of an override was to start, on the clock of its series. A day in a series with times means the
+/// usual time on that day.
+pub(super) fn original_start(over: &Override, series: &Start) -> DateTime {
+    match (over.id, series) {
+        (RecurrenceId::Day(date), Start::Time { local, .. }) => date.to_datetime(local.time()),
+        (id, series) => id.local(series),
+    }
 }
 
 /// A local time moved by so many seconds.

@@ -196,6 +196,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         json!({ "startDate": "2026-03-03", "endDate": "2026-03-03", "people": ["bob@example.org", "carol@example.org"],
                 "durationMinutes": 15, "stepMinutes": 15, "limit": 5 }),
     )
+    .integration("calendar")
     .category(Category::Query)
     .risk(Risk::Low)
     .annotations(Annotations { open_world: true, ..Annotations::pure() })

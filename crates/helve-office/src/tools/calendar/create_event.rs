@@ -14,7 +14,7 @@ use super::event::{
     EventChanged, EventPlan, REMINDERS_MAX, Recipients, Span, Telling, alarm, attendee, check_told,
     mailboxes, organizer, printed, told,
 };
-use super::facts::Facts;
+use super::facts::{Facts, of_event};
 use super::fault::wrong;
 use super::fields::{self, calendar, component, new_uid, unwritable};
 use super::reach::{Place, place_for_new, places};
@@ -115,6 +115,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "Dentist on the 10th at 8:30, remind me an hour before",
         json!({ "title": "Dentist", "start": "2026-03-10T08:30", "timeZone": "Europe/Berlin", "reminders": [60] }),
     )
+    .integration("calendar")
     .category(Category::Create)
     .risk(Risk::Medium)
     .requires_approval()
@@ -164,15 +165,16 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
     let writes = vec![Write { place: place.clone(), href, before: None, after: Some(printed(&after)) }];
     let zone = Zone::from(office.settings().zone.clone());
     Ok(EventPlan {
-        asker: zone,
         invitations: told(&place, !input.attendees.is_empty(), input.notify_attendees),
         place,
-        id,
         writes,
         before: Facts::new(),
+        wanted: of_event(&after, &id.uid, None, &zone),
+        id,
         after,
         notes: Vec::new(),
         heading: "New event:".to_owned(),
+        asker: zone,
     })
 }
 

@@ -106,6 +106,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "Every month I need to pay the rent",
         json!({ "title": "Pay the rent", "due": "2026-04-01", "recurrence": "monthly" }),
     )
+    .integration("tasks")
     .category(Category::Create)
     .risk(Risk::Medium)
     .annotations(Annotations { destructive: false, ..Annotations::default() })

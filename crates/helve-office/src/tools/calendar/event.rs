@@ -58,6 +58,8 @@ pub(super) struct EventPlan {
     /// In order; the first is what the answer is about.
     pub(super) writes: Vec<Write>,
     pub(super) before: Facts,
+    /// The same event, or the same occurrence, as it is to be.
+    pub(super) wanted: Facts,
     /// The object that the answer is about, as it is to be.
     pub(super) after: Document,
     pub(super) invitations: Option<String>,
@@ -67,10 +69,6 @@ pub(super) struct EventPlan {
 }
 
 impl EventPlan {
-    fn facts(&self) -> Facts {
-        of_event(&self.after, &self.id.uid, self.id.occurrence, &self.asker)
-    }
-
     /// What a person is shown, bound to the versions that it is based on.
     pub(super) fn preview(&self) -> Preview {
         let mut text =
@@ -82,7 +80,7 @@ impl EventPlan {
             text.push_str(&format!("\nNote: {note}"));
         }
         // What is long comes last: what is asked stands above it as facts.
-        text.push_str(&format!("\n\n{}", diff(&self.before, &self.facts())));
+        text.push_str(&format!("\n\n{}", diff(&self.before, &self.wanted)));
         Preview::new(text).with_fingerprint(self.fingerprint())
     }
 
@@ -135,7 +133,7 @@ impl EventPlan {
         let write = &self.writes[step];
         let theirs = write.place.store.get(&write.href).await.map_err(|fault| fault.for_model())?;
         let now = Document::parse(&theirs.bytes).map(|now| of_event(&now, &self.id.uid, None, &self.asker));
-        Ok(conflict("event", &theirs.version, &now.unwrap_or_default(), &self.facts()))
+        Ok(conflict("event", &theirs.version, &now.unwrap_or_default(), &self.wanted))
     }
 }
 

@@ -56,6 +56,17 @@ pub(super) fn of_event(
     facts
 }
 
+/// What an occurrence says from which on all are changed: with how its series repeats.
+pub(super) fn of_following(
+    document: &Document,
+    uid: &str,
+    occurrence: Option<RecurrenceId>,
+    asker: &Zone,
+) -> Facts {
+    let repeats = of_event(document, uid, None, asker).into_iter().filter(|(key, _)| *key == "Repeats");
+    of_event(document, uid, occurrence, asker).into_iter().chain(repeats).collect()
+}
+
 /// What a task says.
 pub(super) fn of_task(document: &Document, asker: &Zone) -> Facts {
     let Some(main) = main_component(document, "VTODO") else { return Facts::new() };
@@ -159,11 +170,20 @@ fn stretch(start: &Moment, end: &Moment) -> String {
         true => to.strftime("%H:%M").to_string(),
         false => to.strftime("%a %Y-%m-%d %H:%M").to_string(),
     };
+    let from = from.strftime("%a %Y-%m-%d %H:%M");
     let zone = start.zone.name().map(|name| format!("{} ", cleaned(name, 60))).unwrap_or_default();
-    let seconds = start.offset().seconds();
+    match offset(start) == offset(end) {
+        true => format!("{from} to {to} {zone}({})", offset(start)),
+        // The clock changes meanwhile: without both, an hour could seem to take none, or two.
+        false => format!("{from} ({}) to {to} ({}) {}", offset(start), offset(end), zone.trim_end()),
+    }
+}
+
+fn offset(moment: &Moment) -> String {
+    let seconds = moment.offset().seconds();
     let sign = if seconds < 0 { '-' } else { '+' };
     let (hours, minutes) = (seconds.abs() / 3600, seconds.abs() / 60 % 60);
-    format!("{} to {to} {zone}(UTC{sign}{hours:02}:{minutes:02})", from.strftime("%a %Y-%m-%d %H:%M"))
+    format!("UTC{sign}{hours:02}:{minutes:02}")
 }
 
 /// What changes: lines that go begin with `-`, lines that come with `+`. What stays is shown where it says which event

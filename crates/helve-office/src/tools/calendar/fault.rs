@@ -3,7 +3,8 @@
 use helve::{ErrorCode, FieldError, ToolError};
 use helve_store::office::OfficeError;
 
-use crate::text::Refusal;
+use super::super::mail::LOOK_UP;
+use crate::text::{NO_AT, Problem, Refusal};
 
 /// An argument that fits the schema and cannot be used all the same.
 pub(in crate::tools) fn wrong(field: &str, expected: &str, problem: impl AsRef<str>) -> ToolError {
@@ -19,6 +20,10 @@ pub(in crate::tools) fn wrong(field: &str, expected: &str, problem: impl AsRef<s
 
 /// A text that was refused, under the name of its field.
 pub(in crate::tools) fn refused(field: &str, refusal: Refusal) -> ToolError {
+    if refusal.problem == Problem::Malformed(NO_AT) {
+        let expected = "an address such as `ada@example.org` or `Ada <ada@example.org>`";
+        return wrong(field, expected, refusal.problem.to_string()).suggest(LOOK_UP);
+    }
     wrong(
         field,
         "text without control, bidi or invisible characters, within its limit",

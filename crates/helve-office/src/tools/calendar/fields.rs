@@ -2,14 +2,15 @@
 
 use helve::json::sha256_hex;
 use helve::{Context, ToolError};
-use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use jiff::{Timestamp, ToSpan};
 
 use super::fault::{refused, wrong};
 use super::time::GivenTime;
 use crate::ical::{Component, DateValue, Document, EditError, Eol, NewProperty};
 use crate::recurrence::edit::define_zone;
-use crate::rule::{End, Frequency, Rule, with_end};
+use crate::rule::{Budget, End, First, Frequency, Rule, Window, with_end};
 use crate::text::{CalendarText, Subject};
 use crate::zones::{Moment, Zone};
 
@@ -148,9 +149,30 @@ pub(super) fn rule(text: &str, start: &Written) -> Result<String, ToolError> {
     if read.count.is_some() && read.until.is_some() {
         return Err(wrong("recurrence", expected, "it has both COUNT and UNTIL; give one of them"));
     }
+    if read.until.is_some_and(|until| until.date() < start.value.date()) {
+        return Err(wrong("recurrence", expected, "it ends before the event begins"));
+    }
+    if !fires(&read, start.value) {
+        return Err(wrong("recurrence", expected, "there is no day that it picks"));
+    }
     Ok(match read.until {
         Some(until) => with_end(&rule, End::Until(end_like(until, start))),
         None => rule,
+    })
+}
+
+/// Whether a rule ever picks a time. One that takes too long to tell picks many.
+fn fires(rule: &Rule, start: DateValue) -> bool {
+    let start = match start {
+        DateValue::Date(date) => date.at(0, 0, 0, 0),
+        DateValue::Local(at) | DateValue::Utc(at) => at,
+    };
+    // Most rules pick one soon. February 29th on a Monday comes every 28 years, and not in 2100.
+    [1, 8, 44].into_iter().any(|years| {
+        let to =
+            start.checked_add((years * i64::from(rule.interval.min(20))).years()).unwrap_or(DateTime::MAX);
+        let found = rule.expand(start, Window { from: start, to }, First::IfPicked, &mut Budget::default());
+        found.map_or(true, |found| !found.is_empty())
     })
 }
 

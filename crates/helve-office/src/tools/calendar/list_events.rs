@@ -138,6 +138,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "Anything after 3 pm today in my work calendar?",
         json!({ "startDate": "2026-03-02T15:00", "endDate": "2026-03-02", "timeZone": "Europe/Berlin", "limit": 20 }),
     )
+    .integration("calendar")
     .category(Category::Query)
     .risk(Risk::Low)
     .annotations(Annotations { open_world: true, ..Annotations::pure() })

@@ -128,6 +128,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
     .example_call("Which high priority tasks are open?", json!({ "status": "open", "priority": "high" }))
     .example_call("What did I finish for the Acme project?", json!({ "status": "completed", "project": "Acme" }))
     .example_call("Find the task about the invoice", json!({ "query": "invoice", "status": "all" }))
+    .integration("tasks")
     .category(Category::Query)
     .risk(Risk::Low)
     .annotations(Annotations { open_world: true, ..Annotations::pure() })

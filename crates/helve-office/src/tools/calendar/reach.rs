@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve::{Caller, ErrorCode, ToolError};
-use helve_store::office::{CollectionRow, ObjectRow};
+use helve_store::office::{AccountRow, CollectionRow, ObjectRow};
 
 use super::fault::{broken, not_found, wrong};
 use crate::account::{Object, ObjectStore};
@@ -82,13 +82,12 @@ pub(super) async fn unseen(office: &Office, caller: &Caller) -> Result<Vec<Unsee
     let row = |id: &str| rows.iter().find(|row| row.id == id);
     let mut unseen = Vec::new();
     for account in office.accounts_of(caller) {
-        let was_synced = row(&account.id).is_some_and(|row| row.synced_at.is_some());
-        if account.objects.is_none() || account.kind == "embedded" || was_synced {
+        if account.objects.is_none() || account.kind == "embedded" {
             continue;
         }
         let known = office.db().collections(Some(&account.id)).await.map_err(broken)?;
-        let why = "it was never synced".to_owned();
-        unseen.extend(known.is_empty().then(|| Unseen { account: account.id.clone(), why }));
+        let why = why_unseen(row(&account.id), &known);
+        unseen.extend(why.map(|why| Unseen { account: account.id.clone(), why }));
     }
     for aside in office.set_aside().iter() {
         let is_theirs = row(&aside.id)
@@ -97,6 +96,21 @@ pub(super) async fn unseen(office: &Office, caller: &Caller) -> Result<Vec<Unsee
         unseen.extend(is_theirs.then(|| Unseen { account: aside.id.clone(), why }));
     }
     Ok(unseen)
+}
+
+/// Why nothing is seen of an account. Nothing, where a calendar or task list of it is known, or where it has address books
+/// alone and was read whole.
+fn why_unseen(row: Option<&AccountRow>, known: &[CollectionRow]) -> Option<String> {
+    if known.iter().any(|row| row.told.events || row.told.tasks) {
+        return None;
+    }
+    let trouble = row.and_then(|row| row.trouble.as_deref());
+    match trouble {
+        Some(trouble) => Some(crate::text::cleaned(&format!("its last sync failed: {trouble}"), 300)),
+        None if row.is_none_or(|row| row.synced_at.is_none()) => Some("it was never synced".to_owned()),
+        None if known.iter().all(|row| !row.told.contacts) => Some("no calendar was found in it".to_owned()),
+        None => None,
+    }
 }
 
 /// What an answer names as not synced: places that the file knows in part, and whole accounts where all were asked

@@ -12,6 +12,7 @@ use helve::ToolError;
 
 use super::fault::wrong;
 use crate::Office;
+use crate::rule::naive_seconds;
 use crate::zones::{Moment, Zone, iana_for_windows};
 
 const EXPECTED: &str = "a date (`2026-03-01`), a time with an offset (`2026-03-01T12:00:00+01:00`) or a local time (`2026-03-01T12:00`)";
@@ -76,6 +77,9 @@ pub(in crate::tools) fn read(field: &str, text: &str, zone: &Zone) -> Result<Giv
     }
     if let Ok(instant) = text.parse::<Timestamp>() {
         let instant = Timestamp::from_second(instant.as_second()).map_err(|_| unreadable())?;
+        if !has_real_offset(text, instant) {
+            return Err(wrong(field, EXPECTED, "no place on earth has this offset from UTC"));
+        }
         in_bounds(field, zone.local(instant).date())?;
         check_offset(field, text, instant, own.as_ref())?;
         return Ok(GivenTime::At(Moment { instant, zone: zone.clone() }));
@@ -84,6 +88,14 @@ pub(in crate::tools) fn read(field: &str, text: &str, zone: &Zone) -> Result<Giv
     let local = local.date().at(local.hour(), local.minute(), local.second(), 0);
     in_bounds(field, local.date())?;
     Ok(GivenTime::At(Moment { instant: unambiguous(field, local, zone)?, zone: zone.clone() }))
+}
+
+/// Whether the offset that stands in a text is one that clocks have had somewhere: less than 16 hours.
+pub(in crate::tools) fn has_real_offset(text: &str, instant: Timestamp) -> bool {
+    // What stands in front of the offset, read without it.
+    let Ok(local) = text.parse::<DateTime>() else { return true };
+    let offset = naive_seconds(local) - naive_seconds(Offset::UTC.to_datetime(instant));
+    offset.abs() < 16 * 3_600
 }
 
 fn in_bounds(field: &str, date: Date) -> Result<(), ToolError> {

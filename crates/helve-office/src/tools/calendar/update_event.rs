@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::change::{Write, undoable};
 use super::event::{EventChanged, EventPlan, Recipients, check_told, printed, told};
 use super::event_edit::{self, Edit, Outcome};
-use super::facts::{conflict, of_event};
+use super::facts::{Facts, conflict, of_event, of_following};
 use super::fault::wrong;
 use super::fields::new_uid;
 use super::reach::{Place, fetch};
@@ -125,10 +125,8 @@ pub(super) enum Clearable {
 #[schemars(rename = "Answer")]
 pub(super) enum InvitationAnswer {
     /// They will come.
-    #[serde(alias = "accepted")]
     Accept,
     /// Does not come.
-    #[serde(alias = "declined")]
     Decline,
     /// They may come.
     Tentative,
@@ -210,6 +208,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "Invite Carol too, but don't send anything",
         json!({ "id": "e1.YWJj", "version": "9f86d081884c7d65", "addAttendees": ["carol@example.org"] }),
     )
+    .integration("calendar")
     .category(Category::Update)
     .risk(Risk::Medium)
     .requires_approval()
@@ -244,9 +243,8 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
     let made = event_edit::edit(&edit, &before)?;
     let shown = if scope == Scope::This { id.occurrence } else { None };
     let zone = Zone::from(office.settings().zone.clone());
-    let former = of_event(&before, &id.uid, shown.or(id.occurrence.filter(|_| made.is_split())), &zone);
+    let (former, wanted) = compared(&edit, &before, &made, &zone);
     if input.version.as_ref().is_some_and(|version| *version != object.version) {
-        let wanted = of_event(made.main(), made.uid(&id), shown, &zone);
         return Err(conflict("event", &object.version, &former, &wanted));
     }
     let whom = match input.changes_more_than_the_answer() {
@@ -265,9 +263,39 @@ async fn plan(office: &Office, input: &Input, context: &Context) -> Result<Event
         notes: made.notes.clone(),
         after: made.main().clone(),
         before: former,
+        wanted,
         asker: zone,
         place,
     })
+}
+
+/// What a person compares: the same occurrence before and after, or the series where all of it is meant.
+fn compared(edit: &Edit<'_>, before: &Document, made: &Outcome, zone: &Zone) -> (Facts, Facts) {
+    let (input, uid, occurrence) = (edit.input, &edit.id.uid, edit.id.occurrence);
+    let (after, new_uid) = (made.main(), made.uid(edit.id));
+    let repeats_otherwise = input.recurrence.is_some() || input.clear.contains(&Clearable::Recurrence);
+    match edit.scope {
+        Scope::All => (of_event(before, uid, None, zone), of_event(after, new_uid, None, zone)),
+        Scope::This => (of_event(before, uid, occurrence, zone), of_event(after, uid, occurrence, zone)),
+        Scope::ThisAndFollowing if input.cancel => {
+            let former = of_event(before, uid, occurrence, zone);
+            let wanted = taken_out(&former);
+            (former, wanted)
+        }
+        Scope::ThisAndFollowing => {
+            let first = Series::find(after, "VEVENT", new_uid).and_then(Result::ok);
+            let first = first.and_then(|series| series.first());
+            let facts = if repeats_otherwise { of_following } else { of_event };
+            (facts(before, uid, occurrence, zone), facts(after, new_uid, first, zone))
+        }
+    }
+}
+
+/// An occurrence that goes with all later ones.
+fn taken_out(former: &Facts) -> Facts {
+    let mut wanted: Facts = former.iter().filter(|(key, _)| *key != "Status").cloned().collect();
+    wanted.push(("Status", "cancelled, with all later ones".to_owned()));
+    wanted
 }
 
 fn parsed(object: &Object) -> Result<Document, ToolError> {

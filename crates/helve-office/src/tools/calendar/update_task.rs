@@ -127,6 +127,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "It has no deadline after all",
         json!({ "id": "t2.YWJj", "version": "9f86d081884c7d65", "clear": ["due"] }),
     )
+    .integration("tasks")
     .category(Category::Update)
     .risk(Risk::Medium)
     .annotations(Annotations { destructive: true, ..Annotations::default() })
