@@ -66,7 +66,7 @@ impl World {
             .handler(|arguments, _| async move { Ok(json!({ "n": arguments["n"] })) });
         registry.register(Layer::BuiltIn, small.build().unwrap()).unwrap();
         let store = Arc::new(Store::open(&dir.path().join("helve.db"), StoreOptions::default()).unwrap());
-        let runtime = Runtime::builder().registry(registry).ledger(store).build();
+        let runtime = Runtime::builder().registry(registry).ledger(store).integrations(office).build();
         Self { _dir: dir, db, runtime, work, objects }
     }
 

@@ -56,6 +56,7 @@ pub mod sync;
 
 pub mod connect;
 
+mod integrations;
 mod office;
 pub use office::{Account, Office, OfficeSettings};
 

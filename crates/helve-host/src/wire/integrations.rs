@@ -4,19 +4,11 @@ use std::sync::Arc;
 
 use helve::Caller;
 use helve::ports::Integrations;
-use helve_office::{Account, Office};
+use helve_office::Office;
 use helve_tools::web::{HOW_TO_CONNECT_SEARCH, SEARCH_INTEGRATION};
 
 use super::office;
 use crate::config::Loaded;
-
-/// What the office brings, by name, and the command that connects it.
-const OFFICE: [(&str, &str); 4] = [
-    ("mail", "helve connect mail"),
-    ("calendar", "helve connect calendar"),
-    ("tasks", "helve connect calendar"),
-    ("contacts", "helve connect contacts"),
-];
 
 /// Accounts that are connected when an environment variable is set, and those of the office.
 pub struct Connected {
@@ -41,15 +33,12 @@ impl Integrations for Connected {
     fn connected(&self, name: &str, caller: &Caller) -> bool {
         match self.variable(name) {
             Some(variable) => is_set(variable),
-            None => {
-                command(name).is_some()
-                    && self.office.as_ref().is_some_and(|office| has(office, name, caller))
-            }
+            None => self.office.as_ref().is_some_and(|office| office.connected(name, caller)),
         }
     }
 
     fn how_to_connect(&self, name: &str) -> String {
-        match (self.variable(name), command(name)) {
+        match (self.variable(name), Office::command(name)) {
             (Some(variable), _) => format!("set the environment variable {variable} to connect `{name}`"),
             (None, Some(command)) if self.office.is_some() => format!("run `{command}` to connect `{name}`"),
             (None, Some(command)) => {
@@ -61,26 +50,6 @@ impl Integrations for Connected {
             ),
         }
     }
-}
-
-/// Whether an account of the office that this caller may use has what this name stands for.
-fn has(office: &Office, name: &str, caller: &Caller) -> bool {
-    // A new file begins with the account `local`, which is everybody's and has everything. Nothing is made to know it.
-    if !office.db().path().exists() {
-        return true;
-    }
-    let accounts = office.accounts();
-    let has = |account: &Account| match name {
-        "mail" => account.mails.is_some(),
-        _ => account.objects.is_some(),
-    };
-    // Without any account the file could not be read: the tool itself says why.
-    accounts.is_empty() || accounts.iter().any(|account| account.is_for(caller) && has(account))
-}
-
-/// The command that connects what the office brings under this name.
-fn command(name: &str) -> Option<&'static str> {
-    OFFICE.iter().find(|(known, _)| *known == name).map(|(_, command)| *command)
 }
 
 /// Whether a variable holds something.

@@ -71,12 +71,14 @@ pub enum FolderRole {
     Junk,
     /// What was thrown away.
     Trash,
+    /// Every mail once more, as Google's servers have it: what was put away is there alone.
+    Everything,
 }
 
 impl FolderRole {
     /// Every role, in the order of the declaration.
-    pub const ALL: [Self; 6] =
-        [Self::Inbox, Self::Drafts, Self::Sent, Self::Archive, Self::Junk, Self::Trash];
+    pub const ALL: [Self; 7] =
+        [Self::Inbox, Self::Drafts, Self::Sent, Self::Archive, Self::Junk, Self::Trash, Self::Everything];
 
     /// The word for it.
     pub fn as_str(self) -> &'static str {
@@ -87,6 +89,7 @@ impl FolderRole {
             Self::Archive => "archive",
             Self::Junk => "junk",
             Self::Trash => "trash",
+            Self::Everything => "all",
         }
     }
 }

@@ -25,8 +25,11 @@ pub(super) fn mail(mail: &DemoMail, account: &Account, now: &Zoned) -> Result<Ve
         name: FileName::new(name).expect("a plain name"),
         media_type: media_type.to_owned(),
         bytes: content.as_bytes().to_vec(),
+        content_id: None,
     };
     let letter = Letter {
+        reply_to: Vec::new(),
+        kept: Vec::new(),
         from: Mailbox::parse(&from).expect("a test loads every mail"),
         recipients: Some(Recipients::new(&[to], &[], &[]).expect("a test loads every mail")),
         subject: Subject::new(mail.subject).expect("a test loads every mail"),

@@ -10,12 +10,13 @@ use crate::account::{Fault, Folder, FolderRole};
 const FOLDERS_MAX: usize = 5000;
 
 /// What a folder is marked with when it is for something (RFC 6154).
-const MARKS: [(&str, FolderRole); 5] = [
+const MARKS: [(&str, FolderRole); 6] = [
     ("\\Drafts", FolderRole::Drafts),
     ("\\Sent", FolderRole::Sent),
     ("\\Archive", FolderRole::Archive),
     ("\\Junk", FolderRole::Junk),
     ("\\Trash", FolderRole::Trash),
+    ("\\All", FolderRole::Everything),
 ];
 
 /// What it is called where nothing is marked, in small letters.
@@ -97,8 +98,8 @@ impl Listed {
         }
         let marks: Vec<String> = marks.list()?.iter().filter_map(Value::word).map(str::to_owned).collect();
         let path = std::str::from_utf8(path.text()?).ok()?.to_owned();
-        // Those with `\All`, `\Flagged` or `\Important` show again what other folders have.
-        let hidden = ["\\Noselect", "\\NonExistent", "\\All", "\\Flagged", "\\Important"];
+        // Those with `\Flagged` or `\Important` show again what other folders have.
+        let hidden = ["\\Noselect", "\\NonExistent", "\\Flagged", "\\Important"];
         let is_hidden = |mark: &String| hidden.iter().any(|hidden| hidden.eq_ignore_ascii_case(mark));
         if marks.iter().any(is_hidden) || path.is_empty() || path.chars().any(char::is_control) {
             return None;
@@ -161,12 +162,14 @@ mod tests {
             r#"(\HasNoChildren) "." "INBOX.Entw&APw-rfe""#,
             r#"(\Noselect) "/" "[Gmail]""#,
             r#"(\All) "/" "[Gmail]/All Mail""#,
+            r#"(\Important) "/" "[Gmail]/Important""#,
             r#"() NIL inbox"#,
         ]);
         let wanted = [
             ("Sent", None),
             ("Sent Items", Some(FolderRole::Sent)),
             ("INBOX.Entwürfe", Some(FolderRole::Drafts)),
+            ("[Gmail]/All Mail", Some(FolderRole::Everything)),
             ("inbox", Some(FolderRole::Inbox)),
         ];
         assert_eq!(found, wanted.map(|(name, role)| (name.to_owned(), role)));

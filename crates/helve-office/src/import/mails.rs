@@ -14,6 +14,7 @@ use helve_core::json::sha256_hex;
 use helve_store::office::OfficeError;
 use jiff::Timestamp;
 
+use super::mbox;
 use crate::account::{Flags, FolderRole, NewMail};
 use crate::embedded::EmbeddedMails;
 
@@ -146,11 +147,14 @@ impl Reader {
 
     fn read_file(&mut self, path: &Path, mut file: BufReader<File>) -> io::Result<()> {
         let role = self.into.or_else(|| role_of(path)).unwrap_or(FolderRole::Archive);
-        if file.fill_buf()?.starts_with(b"From ") {
-            return self.read_mbox(path, role, file);
+        let beginning = file.fill_buf()?;
+        let is_message = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("eml"))
+            || mbox::is_message(beginning);
+        if beginning.starts_with(b"From ") {
+            let separators = mbox::Separators::of(beginning);
+            return self.read_mbox(path, role, file, separators);
         }
         let is_maildir = in_maildir(path);
-        let is_message = path.extension().is_some_and(|ext| ext.eq_ignore_ascii_case("eml"));
         if !is_maildir && !is_message {
             self.skip(path, "is neither an mbox file nor a message (.eml) nor in a maildir".to_owned());
             return Ok(());
@@ -162,16 +166,22 @@ impl Reader {
         Ok(())
     }
 
-    /// A message begins with a line `From …` at the beginning or behind an empty line. A `>` in front of such a line
-    /// within a message goes, as mboxo and mboxrd have it.
-    fn read_mbox(&mut self, path: &Path, role: FolderRole, mut file: BufReader<File>) -> io::Result<()> {
+    /// A message begins with a separator at the beginning or behind an empty line. A `>` in front of such a line within a
+    /// message goes, as mboxo and mboxrd have it.
+    fn read_mbox(
+        &mut self,
+        path: &Path,
+        role: FolderRole,
+        mut file: BufReader<File>,
+        separators: mbox::Separators,
+    ) -> io::Result<()> {
         let mut message = Vec::new();
         let (mut behind_empty, mut begun, mut too_large) = (true, false, false);
         let mut line = Vec::new();
         loop {
             line.clear();
             let read = file.by_ref().take(MAIL_BYTES_MAX as u64).read_until(b'\n', &mut line)?;
-            let begins = behind_empty && line.starts_with(b"From ");
+            let begins = behind_empty && separators.has(&line);
             if read == 0 || begins {
                 if begun {
                     self.end_message(path, role, std::mem::take(&mut message), too_large);
@@ -186,7 +196,7 @@ impl Reader {
             if message.len() + line.len() > MAIL_BYTES_MAX {
                 too_large = true;
             } else {
-                message.extend_from_slice(unquoted(&line));
+                message.extend_from_slice(mbox::unquoted(&line));
             }
         }
     }
@@ -246,16 +256,6 @@ impl Reader {
 
 fn seen() -> Flags {
     Flags { seen: true, ..Flags::default() }
-}
-
-/// A line of an mbox file without the `>` that its writer put in front of `From `.
-fn unquoted(line: &[u8]) -> &[u8] {
-    let rest = line.trim_ascii_start();
-    let quotes = line.iter().take_while(|byte| **byte == b'>').count();
-    match rest.len() == line.len() && quotes > 0 && line[quotes..].starts_with(b"From ") {
-        true => &line[1..],
-        false => line,
-    }
 }
 
 /// What the header `Status` says; a mail without one was put away, and is read.

@@ -1,6 +1,7 @@
 //! Files that other programs exported, read into the embedded account.
 
 mod mails;
+mod mbox;
 mod objects;
 
 pub use mails::{MailSkipped, MailsImported, import_mails};

@@ -14,6 +14,33 @@ use super::session::is_id;
 use crate::account::{Envelope, Fault, Flags, FolderRole, Submitted};
 use crate::text::Address;
 
+/// Errors by which a server refuses a submission before it hands the mail on (RFC 8620 3.6.2 and 5.3, RFC 8621 7.5), and
+/// would refuse it again.
+const NEVER: [&str; 19] = [
+    "accountNotFound",
+    "accountNotSupportedByMethod",
+    "accountReadOnly",
+    "forbidden",
+    "forbiddenFrom",
+    "forbiddenMailFrom",
+    "forbiddenToSend",
+    "invalidArguments",
+    "invalidEmail",
+    "invalidProperties",
+    "invalidRecipients",
+    "invalidResultReference",
+    "noRecipients",
+    "notFound",
+    "requestTooLarge",
+    "tooLarge",
+    "tooManyRecipients",
+    "unknownCapability",
+    "unknownMethod",
+];
+
+/// The same of those that may not last.
+const LATER: [&str; 4] = ["overQuota", "rateLimit", "serverUnavailable", "stateMismatch"];
+
 /// What is needed before anything is sent.
 struct Ready {
     identity: String,
@@ -31,14 +58,7 @@ pub(super) async fn submit(account: &JmapAccount, envelope: &Envelope, message: 
     let asked = account.change("EmailSubmission/set", submission(envelope, &ready)).await;
     let submitted = match asked {
         Ok(answer) => read(account, envelope, &answer),
-        Err(CallFault::Said(kind)) if kind == "serverPartialFail" => Submitted::Unknown(format!(
-            "`{}` did a part of it, and does not say which",
-            account.server.host()
-        )),
-        Err(CallFault::Said(kind)) => {
-            let temporary = matches!(kind.as_str(), "serverUnavailable" | "serverFail" | "rateLimit");
-            refused(account, &kind, temporary, Vec::new())
-        }
+        Err(CallFault::Said(kind)) => said(account, &kind, Vec::new()),
         Err(CallFault::Fault(Fault::Unknown(text) | Fault::Nonsense(text))) => Submitted::Unknown(text),
         Err(CallFault::Fault(fault)) => not_sent(&fault),
     };
@@ -114,13 +134,22 @@ fn read(account: &JmapAccount, envelope: &Envelope, answer: &Value) -> Submitted
     let named: Vec<&str> = named.filter_map(Value::as_str).collect();
     let is_named = |to: &&Address| named.iter().any(|name| name.eq_ignore_ascii_case(to.as_str()));
     let recipients = envelope.to.iter().filter(is_named).cloned().collect();
-    let temporary = matches!(kind.as_str(), "serverUnavailable" | "serverFail" | "rateLimit" | "overQuota");
-    refused(account, &kind, temporary, recipients)
+    said(account, &kind, recipients)
 }
 
-fn refused(account: &JmapAccount, kind: &str, temporary: bool, recipients: Vec<Address>) -> Submitted {
-    let why = format!("`{}` does not send it ({kind})", account.server.host());
-    Submitted::Refused { why, temporary, recipients }
+/// What an error says of the mail. Only those of [`NEVER`] and [`LATER`] come before the server hands the mail on. After
+/// any other, `serverFail` and `smtpProtocolError` among them, the mail may have gone out.
+fn said(account: &JmapAccount, kind: &str, recipients: Vec<Address>) -> Submitted {
+    let host = account.server.host();
+    let refused = |temporary| {
+        let why = format!("`{host}` does not send it ({kind})");
+        Submitted::Refused { why, temporary, recipients }
+    };
+    match kind {
+        kind if NEVER.contains(&kind) => refused(false),
+        kind if LATER.contains(&kind) => refused(true),
+        _ => Submitted::Unknown(format!("`{host}` failed while it sent the mail ({kind})")),
+    }
 }
 
 /// A fault from before anything was handed over.

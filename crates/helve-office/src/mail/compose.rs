@@ -3,14 +3,18 @@
 use std::time::{Duration, SystemTime};
 
 use jiff::Timestamp;
-use lettre::message::header::{ContentType, HeaderName, HeaderValue as RawHeader};
-use lettre::message::{Attachment, Mailbox as LettreMailbox, Message, MessageBuilder, MultiPart, SinglePart};
+use lettre::message::header::{HeaderName, HeaderValue as RawHeader};
+use lettre::message::{Mailbox as LettreMailbox, Message, MessageBuilder};
 
 use super::encoded_word;
-use crate::text::{Address, FileName, MailText, Mailbox, MessageId, Recipients, Subject};
+use super::parts::with_body;
+use crate::text::{Address, FileName, HeaderValue, MailText, Mailbox, MessageId, Recipients, Subject};
 
 /// How many ids a `References` header keeps: the first, which names the thread, and the last ones.
 const REFERENCES_MAX: usize = 30;
+
+/// Headers of a draft that other programs wrote, and that stay when it is changed or sent.
+pub const KEPT_HEADERS: [&str; 4] = ["X-Priority", "X-MSMail-Priority", "Importance", "Priority"];
 
 /// What cannot be composed although each part is right.
 #[derive(Debug, thiserror::Error)]
@@ -35,6 +39,8 @@ pub struct Attached {
     pub media_type: String,
     /// What the file holds.
     pub bytes: Vec<u8>,
+    /// By what the HTML shows it, where it does: an image.
+    pub content_id: Option<String>,
 }
 
 /// What a mail answers or continues.
@@ -53,6 +59,10 @@ pub struct Letter {
     pub from: Mailbox,
     /// Who gets it. A draft may have nobody yet.
     pub recipients: Option<Recipients>,
+    /// Where answers are wanted, where that is somewhere else.
+    pub reply_to: Vec<Mailbox>,
+    /// Headers besides, of those in [`KEPT_HEADERS`].
+    pub kept: Vec<(&'static str, HeaderValue)>,
     /// What it is about.
     pub subject: Subject,
     /// What it says.
@@ -111,6 +121,11 @@ fn write(letter: &Letter, bcc: Bcc) -> Result<Composed, ComposeError> {
             builder = with_mailboxes(builder.keep_bcc(), "Bcc", all.bcc());
         }
         recipients = all.envelope().cloned().collect();
+    }
+    builder = with_mailboxes(builder, "Reply-To", &letter.reply_to);
+    for (name, value) in letter.kept.iter().filter(|(name, _)| KEPT_HEADERS.contains(name)) {
+        let name = HeaderName::new_from_ascii_str(name);
+        builder = builder.raw_header(RawHeader::new(name, value.as_str().to_owned()));
     }
     builder = with_subject(builder, letter.subject.as_str());
     builder = with_thread(builder, &letter.thread);
@@ -176,31 +191,4 @@ fn with_thread(builder: MessageBuilder, thread: &Thread) -> MessageBuilder {
     }
     // One id a line: each is short enough by itself.
     with_encoded(builder, "References", kept.join(" "), kept.join("\r\n "))
-}
-
-fn with_body(builder: MessageBuilder, letter: &Letter) -> Result<Message, ComposeError> {
-    let text = || SinglePart::plain(letter.text.as_str().to_owned());
-    let both = letter.html.as_ref().map(|html| {
-        MultiPart::alternative_plain_html(letter.text.as_str().to_owned(), html.as_str().to_owned())
-    });
-    let message = if letter.attachments.is_empty() {
-        match both {
-            Some(both) => builder.multipart(both),
-            None => builder.singlepart(text()),
-        }
-    } else {
-        let mut mixed = match both {
-            Some(both) => MultiPart::mixed().multipart(both),
-            None => MultiPart::mixed().singlepart(text()),
-        };
-        for file in &letter.attachments {
-            let media_type = ContentType::parse(&file.media_type)
-                .map_err(|_| ComposeError::MediaType(helve_core::hidden::one_line(&file.media_type, 60)))?;
-            mixed = mixed.singlepart(
-                Attachment::new(file.name.as_str().to_owned()).body(file.bytes.clone(), media_type),
-            );
-        }
-        builder.multipart(mixed)
-    };
-    message.map_err(ComposeError::Build)
 }

@@ -10,8 +10,9 @@
 
 mod compose;
 mod encoded_word;
+mod parts;
 mod read;
 pub mod reply;
 
-pub use compose::{Attached, ComposeError, Composed, Letter, Thread, compose, compose_draft};
+pub use compose::{Attached, ComposeError, Composed, KEPT_HEADERS, Letter, Thread, compose, compose_draft};
 pub use read::{Attachment, Body, Correspondent, Mail, Page, ReadError};

@@ -4,7 +4,9 @@ use jiff::Timestamp;
 use mail_parser::decoders::html::html_to_text;
 use mail_parser::{Address as Addresses, HeaderValue, Message, MessageParser, MimeHeaders, PartType};
 
-use crate::text::{Address, Mailbox, MessageId, cleaned};
+use super::compose::KEPT_HEADERS;
+use super::parts::is_content_id;
+use crate::text::{Address, HeaderValue as Checked, Mailbox, MessageId, cleaned};
 
 /// No larger message is read.
 const BYTES_MAX: usize = 64 << 20;
@@ -66,6 +68,8 @@ pub struct Attachment {
     pub bytes: usize,
     /// Which part of the message it is.
     pub part: u32,
+    /// By what the HTML shows it, where it may.
+    pub content_id: Option<String>,
 }
 
 /// The body, or why there is none.
@@ -98,6 +102,8 @@ pub struct Mail {
     pub bcc: Vec<Correspondent>,
     /// What it is about, on one line and without what acts on its reader.
     pub subject: String,
+    /// Its headers of those in [`KEPT_HEADERS`].
+    pub kept: Vec<(&'static str, Checked)>,
     /// When it says that it was written.
     pub date: Option<Timestamp>,
     /// What it says.
@@ -140,6 +146,7 @@ impl Mail {
             cc: people(message.cc()),
             bcc: people(message.bcc()),
             subject: cleaned(message.subject().unwrap_or_default(), 990),
+            kept: kept(&message),
             date: message.date().and_then(|date| Timestamp::from_second(date.to_timestamp()).ok()),
             body: if reads_body { Body::Text(body(&message)) } else { Body::TooManyParts },
             attachments: if reads_body { attachments(&message) } else { Vec::new() },
@@ -234,6 +241,14 @@ fn people(addresses: Option<&Addresses<'_>>) -> Vec<Correspondent> {
     with_address.take(ADDRESSES_MAX).collect()
 }
 
+fn kept(message: &Message<'_>) -> Vec<(&'static str, Checked)> {
+    let value = |name: &'static str| {
+        let raw = message.header_raw(name)?;
+        Some((name, Checked::new(raw.trim()).ok()?))
+    };
+    KEPT_HEADERS.into_iter().filter_map(value).collect()
+}
+
 /// The parts that are meant to be read, one after the other.
 fn body(message: &Message<'_>) -> String {
     let parts = message.text_body.iter().filter_map(|part| message.part(*part));
@@ -262,6 +277,7 @@ fn attachments(message: &Message<'_>) -> Vec<Attachment> {
                 media_type: cleaned(&media_type, 100).to_ascii_lowercase(),
                 bytes: part.contents().len(),
                 part: id,
+                content_id: part.content_id().filter(|id| is_content_id(id)).map(str::to_owned),
             }
         })
         .collect()

@@ -19,8 +19,9 @@ const PAGES_MAX: usize = 100_000;
 /// How many folders an account may have.
 const FOLDERS_MAX: usize = 2_000;
 
-/// How much of a mail can be found by its words.
-const TEXT_BYTES_MAX: usize = 64 << 10;
+/// How much of a mail can be found by its words: as much text as the beginning of a mail has that a sync fetches.
+/// `search_emails` says so.
+const TEXT_BYTES_MAX: usize = 256 << 10;
 
 /// How many of a mail's people are kept.
 const PEOPLE_MAX: usize = 100;
@@ -61,7 +62,9 @@ pub async fn sync_mails(
     let Some(store) = account.mails.as_deref().filter(|_| account.kind != "embedded") else {
         return Ok(synced);
     };
-    let rows = tell_folders(db, account, store).await?;
+    let mut rows = tell_folders(db, account, store).await?;
+    // What is in other folders too is known by then, and counted there.
+    rows.sort_by_key(|row| row.told.role.as_deref() == Some(FolderRole::Everything.as_str()));
     let of = rows.len();
     for (number, row) in rows.into_iter().enumerate() {
         let name = row.told.name.clone();
@@ -208,7 +211,7 @@ impl Indexing<'_> {
         match self.role {
             Some(FolderRole::Sent) => true,
             Some(FolderRole::Inbox | FolderRole::Junk | FolderRole::Trash | FolderRole::Drafts) => false,
-            Some(FolderRole::Archive) | None => mail.from.iter().any(is_mine),
+            Some(FolderRole::Archive | FolderRole::Everything) | None => mail.from.iter().any(is_mine),
         }
     }
 }

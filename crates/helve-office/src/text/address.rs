@@ -5,6 +5,9 @@ use std::fmt;
 use super::refusal::{Problem, Refusal};
 use super::scan::{Rules, Shape};
 
+/// What is said of a name alone.
+pub(crate) const NO_AT: &str = "is no mail address: it has no `@`; give one such as `ada@example.org`";
+
 /// How long an address may be (RFC 5321 allows a path of 256 with its angle brackets).
 const ADDRESS_BYTES_MAX: usize = 254;
 /// A domain beyond ASCII may be longer as it is written, never four times.
@@ -40,9 +43,7 @@ impl Address {
     }
 
     fn read(text: &str) -> Result<Self, Problem> {
-        let (local, domain) = text.rsplit_once('@').ok_or(Problem::Malformed(
-            "is no mail address: it has no `@`; give one such as `ada@example.org`",
-        ))?;
+        let (local, domain) = text.rsplit_once('@').ok_or(Problem::Malformed(NO_AT))?;
         check_local(local)?;
         let domain = ascii_domain(domain)?;
         let text = format!("{local}@{domain}");

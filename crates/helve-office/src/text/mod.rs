@@ -29,6 +29,7 @@ mod refusal;
 mod scan;
 
 pub use address::Address;
+pub(crate) use address::NO_AT;
 pub use fields::{CalendarText, FileName, FolderName, HeaderValue, MailText, SearchWords, Subject};
 pub use mailbox::{Mailbox, Recipients};
 pub use message_id::MessageId;

@@ -11,7 +11,7 @@ mod calendar;
 mod context;
 mod mail;
 
-/// Every office tool.
+/// Every office tool. A runtime that has them needs the office as its integrations too, which know what is connected.
 pub fn office_tools(office: &Arc<Office>) -> Vec<Tool> {
     let builders =
         context::tools(office).into_iter().chain(mail::tools(office)).chain(calendar::tools(office));

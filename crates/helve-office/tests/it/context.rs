@@ -46,7 +46,12 @@ async fn world(owner: Option<&str>) -> World {
     office.set_accounts([Arc::new(account)]);
     let registry = Registry::default();
     registry.register_many(Layer::BuiltIn, office_tools(&office)).unwrap();
-    World { _dir: dir, runtime: Runtime::builder().registry(registry).build(), objects, mails }
+    World {
+        _dir: dir,
+        runtime: Runtime::builder().registry(registry).integrations(office).build(),
+        objects,
+        mails,
+    }
 }
 
 impl World {

@@ -146,7 +146,7 @@ async fn roles_come_from_marks_and_names_are_readable() {
         |role| folders.iter().find(|folder| folder.role == Some(role)).map(|folder| folder.name.as_str());
     assert_eq!(role(FolderRole::Sent), Some("Sent Items"));
     assert_eq!(role(FolderRole::Inbox), Some("INBOX"));
-    for role_of in FolderRole::ALL {
+    for role_of in FolderRole::ALL.into_iter().filter(|role| *role != FolderRole::Everything) {
         assert!(role(role_of).is_some(), "{role_of:?}");
     }
     for name in ["Pläne & Entwürfe", "日本語/2026"] {

@@ -21,6 +21,8 @@ fn letter() -> Letter {
             )
             .unwrap(),
         ),
+        reply_to: Vec::new(),
+        kept: Vec::new(),
         subject: Subject::new("Hello").unwrap(),
         text: MailText::new("Hi Bob,\nhow are you?\n").unwrap(),
         html: None,
@@ -81,6 +83,7 @@ fn text_html_and_files_are_read_as_they_were_written() {
             name: FileName::new("Übersicht, \"Q1\".pdf").unwrap(),
             media_type: "application/pdf".into(),
             bytes: bytes.clone(),
+            content_id: None,
         }],
         ..letter()
     };
@@ -120,6 +123,7 @@ fn nothing_makes_a_line_longer_than_a_line_may_be() {
                 name: FileName::new(&"f".repeat(255)).unwrap(),
                 media_type: "text/plain".into(),
                 bytes: vec![b'x'; 5_000],
+                content_id: None,
             }],
             ..letter()
         };
@@ -143,6 +147,7 @@ fn a_draft_may_have_nobody_yet_and_a_wrong_type_is_told() {
         name,
         media_type: "text/plain\r\nBcc: x@y.org".into(),
         bytes: Vec::new(),
+        content_id: None,
     });
     assert!(compose(&wrong).is_err());
     for name in ["../../etc/passwd", "a\\b", ".bashrc", "a\r\nb", "", "a\u{202e}fdp.exe"] {
@@ -322,4 +327,51 @@ proptest! {
         let squeezed = |text: &str| text.split_whitespace().collect::<String>();
         prop_assert_eq!(squeezed(&mail.subject), squeezed(subject.as_str()));
     }
+}
+
+#[test]
+fn a_message_within_a_message_is_never_encoded() {
+    let inner = "From: b@example.org\nSubject: inner\nMIME-Version: 1.0\n\nGrüße\nline two\n";
+    let with = |bytes: Vec<u8>| Letter {
+        attachments: vec![Attached {
+            name: FileName::new("inner.eml").unwrap(),
+            media_type: "message/rfc822".into(),
+            bytes,
+            content_id: None,
+        }],
+        ..letter()
+    };
+    let written = compose(&with(inner.into())).unwrap();
+    let raw = String::from_utf8(written.bytes.clone()).unwrap();
+    assert!(raw.contains("Content-Type: message/rfc822\r\nContent-Transfer-Encoding: 8bit\r\n"), "{raw}");
+    assert!(raw.contains(&inner.replace('\n', "\r\n")), "{raw}");
+    let mail = Mail::read(&written.bytes).unwrap();
+    let [file] = &mail.attachments[..] else { panic!("{:?}", mail.attachments) };
+    let found = Mail::attachment(&written.bytes, file.part).unwrap();
+    assert_eq!(Mail::read(&found).unwrap().subject, "inner");
+    // What no server would take as it is goes as a file.
+    let written = compose(&with(format!("Subject: x\n\n{}\n", "y".repeat(2_000)).into())).unwrap();
+    let raw = String::from_utf8(written.bytes).unwrap();
+    assert!(raw.contains("application/octet-stream") && !raw.contains("message/rfc822"), "{raw}");
+}
+
+#[test]
+fn images_of_a_letter_are_shown_by_their_ids() {
+    let written = Letter {
+        html: Some(MailText::new("<img src=\"cid:logo@x\">").unwrap()),
+        attachments: vec![Attached {
+            name: FileName::new("logo.png").unwrap(),
+            media_type: "image/png".into(),
+            bytes: vec![1, 2, 3],
+            content_id: Some("logo@x".into()),
+        }],
+        ..letter()
+    };
+    let (_, raw) = composed(&written);
+    assert!(raw.contains("multipart/related") && raw.contains("Content-ID: <logo@x>"), "{raw}");
+    let mail = Mail::read(raw.as_bytes()).unwrap();
+    assert_eq!(mail.attachments[0].content_id.as_deref(), Some("logo@x"));
+    let mut wrong = written;
+    wrong.attachments[0].content_id = Some("x>\r\nBcc: eve@example.org".into());
+    assert!(!composed(&wrong).1.contains("eve@"));
 }

@@ -327,3 +327,76 @@ async fn text_and_html_of_a_changed_draft_say_the_same() {
     let text = String::from_utf8_lossy(&bytes);
     assert!(text.contains("new words") && !text.contains("old words"), "{text}");
 }
+
+/// A draft as another program writes it.
+const OTHERS: &str = "From: Me <me@example.org>\nTo: ada@example.org\nCc: bob@example.org\nReply-To: Desk <desk@example.org>\n\
+    X-Priority: 1 (Highest)\nImportance: high\nX-Unsent: 1\nSubject: logo\nMessage-ID: <d@example.org>\n\
+    Date: Mon, 2 Nov 2026 10:00:00 +0000\nMIME-Version: 1.0\nContent-Type: multipart/related; boundary=r\n\n\
+    --r\nContent-Type: multipart/alternative; boundary=a\n\n--a\nContent-Type: text/plain\n\nsee logo\n\
+    --a\nContent-Type: text/html\n\n<p>see logo</p><img src=\"cid:logo@x\">\n--a--\n\
+    --r\nContent-Type: image/png; name=logo.png\nContent-ID: <logo@x>\nContent-Disposition: inline\n\
+    Content-Transfer-Encoding: base64\n\nAQID\n--r--\n";
+
+async fn stored(world: &World, draft: &Value) -> String {
+    let id = draft["message_id"].as_str().unwrap();
+    let row = world.office.db().mail_by_message_id("local", id).await.unwrap().unwrap();
+    let bytes = world.office.db().raw_mail(row.collection, &row.key).await.unwrap().unwrap();
+    String::from_utf8(bytes).unwrap()
+}
+
+#[tokio::test]
+async fn a_changed_draft_keeps_what_other_programs_wrote() {
+    let world = World::new();
+    world.put("Drafts", OTHERS).await;
+    let listed = world.ok("list_drafts", json!({})).await;
+    let id = &listed["drafts"][0]["id"];
+    let changed = world.ok("draft_email", json!({ "draft": id, "subject": "the logo" })).await;
+    let text = stored(&world, &changed).await;
+    for line in [
+        "Reply-To: Desk <desk@example.org>\r\n",
+        "X-Priority: 1 (Highest)\r\n",
+        "Importance: high\r\n",
+        "Content-ID: <logo@x>\r\n",
+        "multipart/related",
+        "cid:logo@x",
+    ] {
+        assert!(text.contains(line), "{line} in {text}");
+    }
+    let (preview, outcome) = world.send(json!({ "draft": changed["id"] })).await;
+    assert!(outcome.is_success(), "{outcome:?}");
+    assert!(preview.contains("Reply-To: Desk <desk@example.org>\n"), "{preview}");
+    assert!(preview.contains("X-Priority: 1 (Highest)\n"), "{preview}");
+}
+
+#[tokio::test]
+async fn an_empty_list_takes_away_and_an_absent_one_keeps() {
+    let world = World::new();
+    world.put("Drafts", OTHERS).await;
+    let id = world.ok("list_drafts", json!({})).await["drafts"][0]["id"].clone();
+    let fewer = json!({ "draft": id, "cc": [], "attachments": [], "body": "no logo" });
+    let changed = world.ok("draft_email", fewer).await;
+    assert_eq!((&changed["to"], changed.get("cc")), (&json!(["ada@example.org"]), None));
+    assert_eq!(changed["attachments"], 0);
+    let nobody = world.ok("draft_email", json!({ "draft": changed["id"], "to": [] })).await;
+    assert_eq!(nobody["to"], json!([]));
+}
+
+#[tokio::test]
+async fn what_is_quoted_counts_and_the_error_says_how_much_is_too_much() {
+    let world = World::new();
+    world.put("Inbox", &mail(1, "plan", "Ann <ann@example.org>", &"0123456789\n".repeat(1_000))).await;
+    let id = world.found(json!({ "query": "plan" })).await.remove(0);
+    let (_, message) =
+        world.fails("draft_email", json!({ "reply_to": id, "body": "x".repeat(99_000) })).await;
+    assert!(message.contains("body has 99000 characters, and 1"), "{message}");
+    assert!(message.contains("quoted below it; the limit is 100000"), "{message}");
+}
+
+#[tokio::test]
+async fn a_name_alone_is_answered_with_how_to_find_the_address() {
+    let world = World::new();
+    let wrong = json!({ "to": ["Sarah"], "subject": "s", "body": "b" });
+    let error = world.call("draft_email", wrong).await.into_result().unwrap_err();
+    assert!(error.message().contains("to[0] is no mail address"), "{error}");
+    assert!(error.suggestions().iter().any(|text| text.contains("`query_context`")), "{error:?}");
+}

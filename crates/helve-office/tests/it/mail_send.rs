@@ -7,7 +7,7 @@ use helve::run::Recalled;
 use helve::{Call, Caller, Status};
 use helve_office::OfficeSettings;
 use helve_office::account::MailStore;
-use helve_store::office::OfficeDb;
+use helve_store::office::{OfficeDb, OutboxState};
 use jiff::tz::TimeZone;
 use serde_json::{Value, json};
 
@@ -90,6 +90,26 @@ async fn the_same_key_twice_is_one_mail() {
 }
 
 #[tokio::test]
+async fn a_key_of_another_mail_is_refused_before_anybody_is_asked() {
+    let (world, server) = World::connected().await;
+    server.set(Submits::Refuses { temporary: true });
+    let (_, refused) = world.approved(sent(&world).idempotency_key("k-1")).await;
+    assert!(refused.error().unwrap().did_nothing());
+    server.set(Submits::Takes);
+    let mut other = letter();
+    other["to"] = json!(["grace@example.org"]);
+    let other = Call::new("send_email", other).by(Caller::local()).idempotency_key("k-1");
+    let outcome = world.runtime.call(other).await;
+    assert_eq!(outcome.error().unwrap().tool_code(), Some("KEY_OF_ANOTHER_MAIL"), "{outcome:?}");
+    // The same mail is asked about anew: its approval was used by a call that did nothing.
+    let again = world.runtime.call(sent(&world).idempotency_key("k-1")).await;
+    assert!(matches!(again.status, Status::Pending(_)), "{again:?}");
+    let (_, outcome) = world.approved(sent(&world).idempotency_key("k-1")).await;
+    assert_eq!(outcome.into_result().unwrap()["status"], "sent");
+    assert_eq!(server.handed(), 2);
+}
+
+#[tokio::test]
 async fn a_lost_reply_is_unknown_unless_the_server_has_a_copy() {
     let (world, server) = World::connected().await;
     server.set(Submits::LosesReply);
@@ -115,14 +135,17 @@ async fn an_unknown_send_is_never_repeated_and_is_settled_when_it_is_found() {
     server.set(Submits::LosesReply);
     let tool = tool(&world, "send_email");
     let context = context(&tool);
-    let recall = async || tool.recall_handler().unwrap().recall(letter(), context.clone()).await.unwrap();
+    let asked = async || tool.recall_handler().unwrap().recall(letter(), context.clone()).await;
+    let recall = async || asked().await.unwrap();
     assert_eq!(recall().await, Recalled::WillNotHappen);
     assert!(tool.handler().call(letter(), context.clone()).await.is_err());
     server.set(Submits::Takes);
     for _ in 0..3 {
         let error = tool.handler().call(letter(), context.clone()).await.unwrap_err();
         assert_eq!(error.code().as_str(), "outcome_unknown");
-        assert_eq!(recall().await, Recalled::Unknown);
+        let unknown = asked().await.unwrap_err();
+        assert_eq!(unknown.code().as_str(), "outcome_unknown");
+        assert!(unknown.message().contains("Message-ID <"), "{unknown}");
     }
     assert_eq!(server.handed(), 1);
     let bytes = server.handed.lock().unwrap()[0].1.clone();
@@ -130,6 +153,32 @@ async fn an_unknown_send_is_never_repeated_and_is_settled_when_it_is_found() {
     let Recalled::Happened(answer) = recall().await else { panic!("it is in Sent") };
     assert_eq!(answer["status"], "sent");
     assert_eq!(tool.handler().call(letter(), context.clone()).await.unwrap(), answer);
+    assert_eq!(server.handed(), 1);
+}
+
+#[tokio::test]
+async fn a_delivery_ends_by_itself_when_the_time_of_its_call_is_up() {
+    let (world, server) = World::connected().await;
+    server.set(Submits::TakesLate);
+    let call = || sent(&world).idempotency_key("slow").timeout(Duration::from_millis(200));
+    let (_, outcome) = world.approved(call()).await;
+    let error = outcome.error().unwrap();
+    assert!(error.may_have_happened() && !error.is_retryable(), "{error:?}");
+    let says_which = error.suggestions().iter().any(|text| text.contains("Message-ID <"));
+    assert!(says_which, "{error:?}");
+    server.answers.notify_one();
+    let row = loop {
+        let row = world.office.db().outgoing("local", "slow").await.unwrap().unwrap();
+        if row.answer.is_some() {
+            break row;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    };
+    assert_eq!((row.state, row.said.as_deref()), (OutboxState::Sent, Some("250 queued at last")));
+    assert_eq!(server.in_folder("Sent Items").len(), 1);
+    // The same call again finds that out, and sends nothing.
+    let again = world.runtime.call(call()).await;
+    assert_eq!(again.into_result().unwrap()["status"], "sent");
     assert_eq!(server.handed(), 1);
 }
 
@@ -196,8 +245,8 @@ async fn a_send_that_is_cut_off_while_it_is_handed_over_is_unknown() {
     assert!(tokio::time::timeout(Duration::from_millis(500), running).await.is_err());
     assert_eq!(server.handed(), 1);
     server.set(Submits::Takes);
-    let recalled = tool.recall_handler().unwrap().recall(letter(), context.clone()).await.unwrap();
-    assert_eq!(recalled, Recalled::Unknown);
+    let recalled = tool.recall_handler().unwrap().recall(letter(), context.clone()).await;
+    assert_eq!(recalled.unwrap_err().code().as_str(), "outcome_unknown");
     assert_eq!(tool.handler().call(letter(), context).await.unwrap_err().code().as_str(), "outcome_unknown");
     assert_eq!(server.handed(), 1);
 }

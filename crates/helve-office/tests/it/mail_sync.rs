@@ -159,6 +159,41 @@ async fn ten_thousand_mails_take_seconds() {
     assert_eq!(world.found(json!({ "query": "mail 9999" })).await.len(), 1);
 }
 
+#[tokio::test]
+async fn a_folder_with_every_mail_adds_what_was_put_away_and_shows_nothing_twice() {
+    let (world, server) = World::connected().await;
+    server.folders.lock().unwrap().insert("All Mail".to_owned(), Vec::new());
+    let ann = "Ann <ann@example.org>";
+    let (new, old) = (mail(1, "new words", ann, "x"), mail(2, "old words", ann, "x"));
+    let inbox = server.put("INBOX", &new);
+    for message in [&new, &old] {
+        server.put("All Mail", message);
+    }
+    sync(&world, "work").await;
+    assert_eq!(world.subjects(json!({ "query": "words" })).await, ["old words", "new words"]);
+    assert_eq!(world.subjects(json!({ "folder": "archive" })).await, ["old words"]);
+    assert_eq!(world.subjects(json!({ "folder": "All Mail" })).await.len(), 2);
+    let found = world.ok("query_context", json!({ "query": "words" })).await;
+    assert_eq!(texts(&found["results"], "type"), ["email", "email"]);
+    let known =
+        world.office.db().people_seen(vec!["work".to_owned()], vec!["ann".to_owned()], 5).await.unwrap();
+    assert_eq!(known[0].times, 2, "each mail counts once");
+    // Put away: it stays findable, under the folder where it is now.
+    server.folders.lock().unwrap().get_mut("INBOX").unwrap().clear();
+    server.gone.lock().unwrap().push(("INBOX".to_owned(), inbox));
+    sync(&world, "work").await;
+    assert_eq!(world.subjects(json!({ "folder": "archive" })).await, ["old words", "new words"]);
+}
+
+#[tokio::test]
+async fn words_far_down_in_a_long_mail_are_found() {
+    let world = World::new();
+    let long = format!("{}\nneedle at the end", "some words of a long mail\n".repeat(6_000));
+    assert!(long.len() > 150_000);
+    world.put("Inbox", &mail(1, "long", "Ann <ann@example.org>", &long)).await;
+    assert_eq!(world.subjects(json!({ "query": "needle" })).await, ["long"]);
+}
+
 async fn import(world: &World, path: &Path, into: Option<FolderRole>) -> (usize, usize, Vec<String>) {
     let imported = import_mails(&world.local, path, into, &|_| {}).await.unwrap();
     (imported.added, imported.known, imported.skipped.into_iter().map(|one| one.why).collect())
@@ -179,6 +214,32 @@ async fn mbox_files_are_read_once_however_often_they_are_imported() {
     let read = world.ok("read_email", json!({ "id": id })).await;
     let body = "hello\nFrom here on\n>From there\nFrom nowhere, in a paragraph";
     assert_eq!(read["emails"][0]["body"].as_str().unwrap().trim(), body);
+}
+
+#[tokio::test]
+async fn a_sentence_that_begins_with_from_begins_no_mail() {
+    let world = World::new();
+    let path = world.dir.path().join("Inbox.mbox");
+    let begin = "From a@example.org Mon Nov  2 10:00:00 2026\n";
+    let text = format!(
+        "{begin}From: a@example.org\nSubject: one\n\nhello\n\nFrom what I hear, all is well.\n\n\
+         {begin}From: a@example.org\nSubject: two\n\nbye\n"
+    );
+    std::fs::write(&path, text).unwrap();
+    assert_eq!(import(&world, &path, None).await, (2, 0, vec![]));
+    let id = world.found(json!({ "subject": "one" })).await.remove(0);
+    let read = world.ok("read_email", json!({ "id": id })).await;
+    assert!(read["emails"][0]["body"].as_str().unwrap().contains("From what I hear"), "{read}");
+}
+
+#[tokio::test]
+async fn a_message_is_taken_for_one_by_what_is_in_it() {
+    let world = World::new();
+    let path = world.dir.path().join("saved-message.txt");
+    std::fs::write(&path, mail(1, "raw", "Ann <ann@example.org>", "x")).unwrap();
+    assert_eq!(import(&world, &path, None).await, (1, 0, vec![]));
+    std::fs::write(&path, "Shopping: milk, eggs\n\nbread\n").unwrap();
+    assert_eq!(import(&world, &path, None).await.0, 0);
 }
 
 #[tokio::test]

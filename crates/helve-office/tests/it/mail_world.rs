@@ -19,6 +19,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::sync::Notify;
 
 pub(crate) struct World {
     pub(crate) dir: TempDir,
@@ -62,7 +63,8 @@ impl World {
         })]);
         let registry = Registry::default();
         registry.register_many(Layer::BuiltIn, office_tools(&office)).unwrap();
-        let runtime = Runtime::builder().registry(registry).ledger(ledger).build();
+        let runtime =
+            Runtime::builder().registry(registry).ledger(ledger).integrations(office.clone()).build();
         Self { dir, office, runtime, local }
     }
 
@@ -203,6 +205,8 @@ pub(crate) enum Submits {
     },
     /// Never answers the submission.
     Hangs,
+    /// Takes it once the test lets it.
+    TakesLate,
 }
 
 /// A mail server in memory.
@@ -217,6 +221,8 @@ pub(crate) struct Server {
     pub(crate) keeps: Mutex<bool>,
     /// Whether it can take a message away, and not only mark it.
     pub(crate) expunges: Mutex<bool>,
+    /// Lets it answer that takes a mail late.
+    pub(crate) answers: Notify,
     next: AtomicU32,
 }
 
@@ -231,6 +237,7 @@ impl Default for Server {
             appends: Mutex::new(true),
             keeps: Mutex::new(false),
             expunges: Mutex::new(true),
+            answers: Notify::new(),
             next: AtomicU32::new(1),
         }
     }
@@ -270,6 +277,7 @@ impl MailStore for Server {
             "Sent Items" => Some(FolderRole::Sent),
             "Junk" => Some(FolderRole::Junk),
             "Trash" => Some(FolderRole::Trash),
+            "All Mail" => Some(FolderRole::Everything),
             _ => None,
         };
         let names: Vec<String> = self.folders.lock().unwrap().keys().cloned().collect();
@@ -365,6 +373,12 @@ impl Submit for Server {
                 Submitted::Refused { why: "550 no".to_owned(), temporary, recipients: Vec::new() }
             }
             Submits::Hangs => return Box::pin(std::future::pending()),
+            Submits::TakesLate => {
+                return Box::pin(async {
+                    self.answers.notified().await;
+                    Submitted::Accepted("250 queued at last".to_owned())
+                });
+            }
         };
         Box::pin(std::future::ready(submitted))
     }

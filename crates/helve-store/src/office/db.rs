@@ -14,6 +14,9 @@ const FORMAT: i64 = 1;
 /// How long one process waits for another that writes.
 const BUSY_MAX: Duration = Duration::from_secs(10);
 
+/// Between two tries.
+const BUSY_PAUSE: Duration = Duration::from_millis(1);
+
 /// Most reading connections that are kept while nobody reads.
 const IDLE_MAX: usize = 4;
 
@@ -161,7 +164,7 @@ fn open(path: &Path) -> Result<Connection, OfficeError> {
     make_folder(path);
     make_private(path);
     let mut db = Connection::open(path).map_err(open)?;
-    prepare(&db).map_err(open)?;
+    prepare(&mut db).map_err(open)?;
     let found = make_tables(&mut db).map_err(open)?;
     if found > FORMAT {
         return Err(OfficeError::Newer { path: path.to_owned(), found, known: FORMAT });
@@ -169,8 +172,15 @@ fn open(path: &Path) -> Result<Connection, OfficeError> {
     Ok(db)
 }
 
-fn prepare(db: &Connection) -> rusqlite::Result<()> {
-    db.busy_timeout(BUSY_MAX)?;
+/// Waits for another process that writes. SQLite's own waiting grows to a tenth of a second, and would miss the moments
+/// between the steps of a sync for long.
+fn is_patient(tries: i32) -> bool {
+    std::thread::sleep(BUSY_PAUSE);
+    u128::try_from(tries).unwrap_or_default() * BUSY_PAUSE.as_millis() < BUSY_MAX.as_millis()
+}
+
+fn prepare(db: &mut Connection) -> rusqlite::Result<()> {
+    db.busy_handler(Some(is_patient))?;
     db.pragma_update(None, "journal_mode", "WAL")?;
     // What is to be sent must survive a power cut before it is sent.
     db.pragma_update(None, "synchronous", "FULL")?;

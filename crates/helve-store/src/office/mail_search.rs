@@ -73,6 +73,8 @@ pub struct MailQuery {
     pub has_attachment: Option<bool>,
     /// Only the newest mail of each thread that fits.
     pub by_thread: bool,
+    /// Of the folder that has every mail, also what other folders have.
+    pub copies: bool,
     /// Only what stands before this place in time.
     pub below: Option<i64>,
     /// At most so many.
@@ -120,6 +122,11 @@ const COLUMNS: &str = "m.id, m.seq, m.collection, c.href, c.name, c.role, m.acco
 /// every mail, and the full-text index has to go through all of those.
 const BY_SENDER: &str = "lower(m.people ->> '$[0].address') = lower(?1) AND m.people ->> '$[0].role' = 'from'
     AND +m.collection IN (SELECT value FROM json_each(?2)) ORDER BY m.seq DESC LIMIT 1";
+
+/// What the folder that has every mail shows is in no other folder: else it is shown there.
+const ONCE: &str = "NOT (c.role IS 'all' AND (
+    EXISTS (SELECT 1 FROM mails d WHERE d.account = m.account AND d.message_id = m.message_id AND d.collection <> c.id)
+    OR EXISTS (SELECT 1 FROM mails d WHERE d.account = m.account AND d.digest = m.digest AND d.collection <> c.id)))";
 
 impl OfficeDb {
     /// Looks for mails.
@@ -338,9 +345,10 @@ fn statement(query: &MailQuery, has_words: bool) -> String {
         // The plus keeps SQLite from going folder by folder and sorting everything.
         _ => "+m.collection IN (SELECT value FROM json_each(?4))",
     };
+    let once = if query.copies { "TRUE" } else { ONCE };
     format!(
         "SELECT {COLUMNS} FROM {from} CROSS JOIN collections c ON c.id = m.collection
-         WHERE {words} AND {place} < ?2 AND {place} >= ?3 AND {folder}
+         WHERE {words} AND {place} < ?2 AND {place} >= ?3 AND {folder} AND {once}
            AND (?5 IS NULL OR m.seen <> ?5) AND (?6 IS NULL OR (m.attachments > 0) = ?6)
          ORDER BY {place} DESC"
     )

@@ -1,5 +1,7 @@
 //! Mails, as a sync or an import brings them in and takes them out.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde::{Deserialize, Serialize};
@@ -8,6 +10,15 @@ use super::{OfficeDb, OfficeError, mail_threads, mail_words};
 
 /// How many bits of [`MailRow::seq`] count mails of the same second.
 pub(super) const SLOT_BITS: u32 = 20;
+
+/// How many mails are written at a time: others who write wait for no more than these.
+const STEP_MAILS: usize = 25;
+
+/// How many mails are forgotten at a time.
+const FORGOTTEN_MAX: i64 = 100;
+
+/// Between two steps, so that others come to write. Longer than they wait between two tries.
+const STEP_PAUSE: Duration = Duration::from_millis(3);
 
 /// A person in a mail.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -112,16 +123,69 @@ pub struct MailsChanged {
     pub removed: usize,
 }
 
+impl std::ops::AddAssign for MailsChanged {
+    fn add_assign(&mut self, more: Self) {
+        self.added += more.added;
+        self.known += more.known;
+        self.removed += more.removed;
+    }
+}
+
 impl OfficeDb {
-    /// Makes all changes of a page, or none. Nothing is changed where the folder is gone.
-    pub async fn change_mails(&self, collection: i64, page: MailPage) -> Result<MailsChanged, OfficeError> {
+    /// Makes all changes of a page. Nothing is changed where the folder is gone.
+    ///
+    /// A page is written in steps, so that others can write between them. Its state comes with the last step: a page
+    /// that is cut short comes again, and what of it is there already is known then.
+    pub async fn change_mails(
+        &self,
+        collection: i64,
+        mut page: MailPage,
+    ) -> Result<MailsChanged, OfficeError> {
+        let mut changed = MailsChanged::default();
+        if page.reset {
+            changed += self.forget_mails(collection).await?;
+        }
+        while page.new.len() > STEP_MAILS {
+            let rest = page.new.split_off(STEP_MAILS);
+            let (new, gone) = (std::mem::replace(&mut page.new, rest), std::mem::take(&mut page.gone));
+            let step = MailPage { new, gone, known: page.known, ..MailPage::default() };
+            changed += self.change_step(collection, step).await?;
+            tokio::time::sleep(STEP_PAUSE).await;
+        }
+        changed += self.change_step(collection, page).await?;
+        Ok(changed)
+    }
+
+    /// Forgets all mails of a folder.
+    async fn forget_mails(&self, collection: i64) -> Result<MailsChanged, OfficeError> {
+        let mut changed = MailsChanged::default();
+        loop {
+            let removed = self.write(move |db| {
+                db.prepare_cached(
+                    "DELETE FROM mails WHERE id IN (SELECT id FROM mails WHERE collection = ?1 LIMIT ?2)",
+                )?
+                .execute(params![collection, FORGOTTEN_MAX])
+            });
+            match removed.await? {
+                0 => return Ok(changed),
+                removed => changed.removed += removed,
+            }
+            tokio::time::sleep(STEP_PAUSE).await;
+        }
+    }
+
+    async fn change_step(&self, collection: i64, page: MailPage) -> Result<MailsChanged, OfficeError> {
         self.write(move |db| {
-            let account: Option<String> = db
-                .prepare_cached("SELECT account FROM collections WHERE id = ?1 AND holds = 'mails'")?
-                .query_row([collection], |row| row.get(0))
+            let folder: Option<(String, bool)> = db
+                .prepare_cached(
+                    "SELECT account, role IS 'all' FROM collections WHERE id = ?1 AND holds = 'mails'",
+                )?
+                .query_row([collection], |row| Ok((row.get(0)?, row.get(1)?)))
                 .optional()?;
-            match account {
-                Some(account) => change(db, Folder { id: collection, account: &account }, &page),
+            match folder {
+                Some((account, has_all)) => {
+                    change(db, Folder { id: collection, account: &account, has_all }, &page)
+                }
                 None => Ok(MailsChanged::default()),
             }
         })
@@ -134,13 +198,19 @@ impl OfficeDb {
 struct Folder<'a> {
     id: i64,
     account: &'a str,
+    /// Whether it has every mail of the account, those of other folders included.
+    has_all: bool,
+}
+
+fn is_elsewhere(db: &Transaction<'_>, folder: Folder<'_>, mail: &NewMailRow) -> rusqlite::Result<bool> {
+    db.prepare_cached(
+        "SELECT 1 FROM mails WHERE account = ?1 AND collection <> ?2 AND (message_id = ?3 OR digest = ?4)",
+    )?
+    .exists(params![folder.account, folder.id, mail.message_id, mail.digest])
 }
 
 fn change(db: &Transaction<'_>, folder: Folder<'_>, page: &MailPage) -> rusqlite::Result<MailsChanged> {
     let mut changed = MailsChanged::default();
-    if page.reset {
-        changed.removed += db.execute("DELETE FROM mails WHERE collection = ?1", [folder.id])?;
-    }
     for key in &page.gone {
         changed.removed += remove(db, folder, key)?;
     }
@@ -207,6 +277,8 @@ fn add(db: &Transaction<'_>, folder: Folder<'_>, mail: &NewMailRow) -> rusqlite:
     let seq = free_seq(db, mail.date)?;
     let thread = mail_threads::find(db, folder.account, mail)?;
     let people = serde_json::to_string(&mail.people).unwrap_or_else(|_| "[]".to_owned());
+    // A folder that has every mail once more tells of nobody whom others have not told of.
+    let counts_nobody = mail.unsent || (folder.has_all && is_elsewhere(db, folder, mail)?);
     db.prepare_cached(
         "INSERT INTO mails (seq, collection, account, key, message_id, thread, subject, topic, people, own, unsent, date,
                             seen, answered, flagged, draft, size, attachments, preview, digest, raw)
@@ -223,7 +295,7 @@ fn add(db: &Transaction<'_>, folder: Folder<'_>, mail: &NewMailRow) -> rusqlite:
         mail.topic,
         people,
         mail.own,
-        mail.unsent,
+        counts_nobody,
         mail.date.as_microsecond(),
         mail.flags.seen,
         mail.flags.answered,
@@ -262,4 +334,61 @@ fn free_seq(db: &Transaction<'_>, date: Timestamp) -> rusqlite::Result<i64> {
 /// The lowest place of a date's second. Dates before 1970 stand together at the beginning.
 pub(super) fn first_seq(date: Timestamp) -> i64 {
     date.as_second().clamp(0, i64::MAX >> (SLOT_BITS + 1)) << SLOT_BITS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::office::{AccountRow, NewCollection};
+
+    fn account() -> AccountRow {
+        AccountRow {
+            id: "work".to_owned(),
+            kind: "mail".to_owned(),
+            address: None,
+            name: None,
+            owner: None,
+            settings: "{}".to_owned(),
+            created_at: Timestamp::UNIX_EPOCH,
+            synced_at: None,
+            trouble: None,
+        }
+    }
+
+    async fn count(db: &OfficeDb) -> i64 {
+        db.read(|db| db.query_row("SELECT count(*) FROM mails", [], |row| row.get(0))).await.unwrap()
+    }
+
+    #[tokio::test]
+    async fn others_write_while_a_page_is_written_or_a_folder_forgotten() {
+        const MAILS: u32 = 1_000;
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("office.db");
+        let db = OfficeDb::open(&path).unwrap();
+        db.add_account(account()).await.unwrap();
+        let inbox = NewCollection { href: "INBOX".to_owned(), ..NewCollection::default() };
+        let inbox = db.tell_collections("work", true, vec![inbox]).await.unwrap()[0].id;
+        let mail = |number: u32| NewMailRow { key: number.to_string(), ..NewMailRow::default() };
+        let page = MailPage { new: (0..MAILS).map(mail).collect(), ..MailPage::default() };
+        let (writer, whole) = (db.clone(), i64::from(MAILS));
+        let writing = tokio::spawn(async move { writer.change_mails(inbox, page).await });
+        while count(&db).await == 0 {
+            tokio::task::yield_now().await;
+        }
+        // As another process does.
+        let other = OfficeDb::open(&path).unwrap();
+        other.write(|db| db.execute("UPDATE accounts SET name = 'x'", [])).await.unwrap();
+        assert!(count(&db).await < whole, "it had to wait for the whole page");
+        assert_eq!(writing.await.unwrap().unwrap().added, 1_000);
+
+        let writer = db.clone();
+        let page = MailPage { reset: true, ..MailPage::default() };
+        let writing = tokio::spawn(async move { writer.change_mails(inbox, page).await });
+        while count(&db).await == whole {
+            tokio::task::yield_now().await;
+        }
+        other.write(|db| db.execute("UPDATE accounts SET name = 'y'", [])).await.unwrap();
+        assert!(count(&db).await > 0, "it had to wait until all were gone");
+        assert_eq!(writing.await.unwrap().unwrap().removed, 1_000);
+    }
 }

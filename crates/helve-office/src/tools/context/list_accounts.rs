@@ -25,7 +25,7 @@ struct Input {
     #[schemars(length(min = 1, max = 100))]
     account: Option<String>,
     /// The asker's zone, such as `Europe/Berlin`: times are told in it.
-    #[serde(default, alias = "time_zone")]
+    #[serde(default)]
     time_zone: Option<String>,
 }
 

@@ -26,16 +26,16 @@ struct Input {
     #[schemars(length(min = 1, max = 500))]
     query: String,
     /// Only one sort of thing. All sorts where it is absent.
-    #[serde(default, alias = "entity_type")]
+    #[serde(default)]
     entity_type: Option<EntityType>,
     /// Only what happens, is due or was written from then on: a date, or a time.
-    #[serde(default, alias = "start_date")]
+    #[serde(default)]
     start_date: Option<String>,
     /// Only what happens, is due or was written until then; a date counts in full.
-    #[serde(default, alias = "end_date")]
+    #[serde(default)]
     end_date: Option<String>,
     /// The asker's zone, such as `Europe/Berlin`: times are told in it.
-    #[serde(default, alias = "time_zone")]
+    #[serde(default)]
     time_zone: Option<String>,
     /// How many results to return at most.
     #[serde(default = "default_limit")]

@@ -19,6 +19,7 @@ use crate::{Account, Office};
 pub(super) const MAIL_BYTES_MAX: usize = 64 << 20;
 
 /// The accounts with mails that a caller may use.
+#[derive(Clone)]
 pub(super) struct Desk {
     pub(super) office: Arc<Office>,
     pub(super) accounts: Vec<Arc<Account>>,

@@ -24,18 +24,19 @@ use crate::{Account, Office};
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// Whom it would go to: `ada@example.org` or `Ada <ada@example.org>`. At most 50 with cc and bcc.
+    /// Whom it would go to: `ada@example.org` or `Ada <ada@example.org>`. At most 50 with cc and bcc. Of a
+    /// draft or an answer: absent keeps those it has, and an empty list takes them away, here as in the other lists.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    to: Vec<String>,
+    to: Option<Vec<String>>,
     /// Who would get a copy.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    cc: Vec<String>,
+    cc: Option<Vec<String>>,
     /// Who would get a copy that the others do not know of.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    bcc: Vec<String>,
+    bcc: Option<Vec<String>>,
     /// What it is about, on one line. A reply or forward has one by itself.
     #[schemars(length(min = 1, max = 998))]
     subject: Option<String>,
@@ -48,7 +49,7 @@ struct Input {
     /// Files of other mails, by their handles from `read_email`. A forward has those of the mail by itself.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    attachments: Vec<String>,
+    attachments: Option<Vec<String>>,
     /// The id of a mail that this answers.
     #[schemars(length(min = 1, max = 100))]
     reply_to: Option<String>,
@@ -164,6 +165,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         json!({ "draft": "m-31-9c2e77d0", "version": "v-9c2e77d01b5a4f60", "body": "Lunch on Friday?\n" }),
     )
     .example_call("Throw that draft away", json!({ "draft": "m-31-9c2e77d0", "delete": true }))
+    .integration("mail")
     .category(Category::Draft)
     .risk(Risk::Low)
     .annotations(Annotations { destructive: false, ..Annotations::default() })

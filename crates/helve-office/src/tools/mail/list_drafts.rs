@@ -60,6 +60,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
     .example_call("The last draft", json!({ "limit": 1 }))
     .example_call("Drafts of my local account", json!({ "account": "local" }))
     .example_call("Show me the five newest drafts", json!({ "limit": 5 }))
+    .integration("mail")
     .category(Category::Query)
     .risk(Risk::Low)
     .read_only()

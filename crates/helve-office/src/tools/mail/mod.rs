@@ -13,6 +13,7 @@ mod read;
 mod search;
 mod send;
 pub(super) mod shown;
+pub(in crate::tools) use shown::LOOK_UP;
 
 use std::sync::Arc;
 

@@ -5,20 +5,22 @@
 //! `sending` first; in every other state the question is only whether it happened. INVARIANT: a row in `sending` or
 //! `unknown` is never handed over again.
 
+use std::sync::Arc;
+
 use bytes::Bytes;
 use helve::json::sha256_hex;
 use helve::run::Recalled;
 use helve::{Context, ErrorCode, ToolError};
-use helve_store::office::{NewOutboxRow, OutboxRow, OutboxState};
+use helve_store::office::{MailRow, NewOutboxRow, OutboxRow, OutboxState};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::desk::{Desk, store};
 use super::plan::Plan;
-use super::shown::{broken, id_of};
+use super::shown::{broken, id_of, version_of};
 use crate::Account;
-use crate::account::{Envelope, Flags, FolderRole, Submitted};
+use crate::account::{Envelope, Flags, FolderRole, Submit, Submitted};
 use crate::embedded::EmbeddedOutbox;
 use crate::mail::{Mail, compose};
 use crate::text::{Address, MessageId};
@@ -53,6 +55,9 @@ pub(super) struct Sent {
     /// The id of the copy in the Sent folder, where it is known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub(super) copy: Option<String>,
+    /// Which state of it that is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub(super) copy_version: Option<String>,
     /// What the caller should know besides.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub(super) remarks: Vec<String>,
@@ -139,7 +144,7 @@ pub(super) async fn recall(desk: &Desk, context: &Context) -> Result<Recalled, T
         OutboxState::Sending | OutboxState::Unknown => match look_for(desk, &row).await {
             Seen::There => finish(desk, &row).await?,
             // That it is in no folder says little: most servers keep no copy by themselves.
-            Seen::NotThere | Seen::CannotTell => return Ok(Recalled::Unknown),
+            Seen::NotThere | Seen::CannotTell => return Err(unknown(&row)),
         },
     };
     let answer = serde_json::to_value(sent)
@@ -160,7 +165,22 @@ async fn hand_over(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
     if !taken.map_err(|error| broken(error).nothing_done())? {
         return Err(unknown(row));
     }
-    let submitted = submit.submit(&envelope, Bytes::from(row.mail.bytes.clone())).await;
+    // In a task of its own: from here on the mail may go out, whoever waits for it, and what became of it is written down
+    // also where the call's time is up.
+    let (desk, row, submit) = (desk.clone(), row.clone(), Arc::clone(submit));
+    let in_doubt = unknown(&row);
+    let delivery = tokio::spawn(async move { deliver(&desk, &row, &*submit, &envelope).await });
+    delivery.await.unwrap_or_else(|broken| Err(in_doubt.with_source(broken)))
+}
+
+/// Hands a mail over, and writes down what came of it.
+async fn deliver(
+    desk: &Desk,
+    row: &OutboxRow,
+    submit: &dyn Submit,
+    envelope: &Envelope,
+) -> Result<Sent, ToolError> {
+    let submitted = submit.submit(envelope, Bytes::from(row.mail.bytes.clone())).await;
     match submitted {
         Submitted::Accepted(said) => {
             note(desk, row, OutboxState::Sent, said, None).await?;
@@ -231,7 +251,8 @@ async fn finish(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
         recipients: row.mail.recipients.clone(),
         subject,
         sha256: row.mail.digest.clone(),
-        copy,
+        copy: copy.as_ref().map(id_of),
+        copy_version: copy.as_ref().map(version_of),
         remarks,
     };
     let answer = serde_json::to_string(&sent).ok();
@@ -249,7 +270,7 @@ async fn file_copy(
     account: &Account,
     row: &OutboxRow,
     remarks: &mut Vec<String>,
-) -> Option<String> {
+) -> Option<MailRow> {
     let id = MessageId::new(&row.mail.message_id).ok()?;
     match try_file_copy(desk, account, row, &id).await {
         Ok(copy) => copy,
@@ -266,17 +287,16 @@ async fn try_file_copy(
     account: &Account,
     row: &OutboxRow,
     id: &MessageId,
-) -> Result<Option<String>, ToolError> {
+) -> Result<Option<MailRow>, ToolError> {
     let folder = desk.folder(account, FolderRole::Sent).await?;
     let bytes = Bytes::from(row.mail.bytes.clone());
     let flags = Flags { seen: true, ..Flags::default() };
     let there = store(account)?.find(&folder.told.href, id).await.map_err(|fault| fault.for_model())?;
-    let copy = match there.into_iter().next() {
-        Some(key) => desk.take_in(account, &folder, key, bytes, flags).await?,
-        None if account.submit.as_ref().is_some_and(|submit| submit.keeps_copy()) => None,
-        None => desk.add(account, FolderRole::Sent, bytes, flags, id).await?,
-    };
-    Ok(copy.as_ref().map(id_of))
+    match there.into_iter().next() {
+        Some(key) => desk.take_in(account, &folder, key, bytes, flags).await,
+        None if account.submit.as_ref().is_some_and(|submit| submit.keeps_copy()) => Ok(None),
+        None => desk.add(account, FolderRole::Sent, bytes, flags, id).await,
+    }
 }
 
 /// The draft has become the mail.
@@ -351,4 +371,8 @@ fn unknown(row: &OutboxRow) -> ToolError {
         .in_doubt()
         .suggest("do not send it again; tell the user that it is not known whether it went out")
         .suggest("look for it with `search_emails` in the folder `sent` in a few minutes, or ask a recipient")
+        .suggest(
+            "this call never sends it a second time, whatever is said of it; should the user find that nobody got the \
+             mail, send it by a new call with another idempotency key",
+        )
 }

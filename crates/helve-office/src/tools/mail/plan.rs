@@ -14,7 +14,9 @@ use super::shown::{refused, version_of, wrong};
 use crate::Account;
 use crate::mail::reply::{self, Audience};
 use crate::mail::{Attached, Attachment, Body, Correspondent, Letter, Mail, Thread};
-use crate::text::{FileName, MailText, Mailbox, MessageId, Recipients, Subject};
+use crate::text::{
+    FileName, HeaderValue, MailText, Mailbox, MessageId, Problem, Recipients, Refusal, Subject,
+};
 
 /// How much all files of one mail may have together.
 pub(super) const FILES_BYTES_MAX: usize = 25 << 20;
@@ -25,16 +27,16 @@ pub(super) const FILES_MAX: usize = 50;
 /// How much of a mail is quoted in an answer to it.
 const QUOTE_BYTES_MAX: usize = 20_000;
 
-/// What a caller asks for. Empty lists and what is absent come from the draft or the mail that it builds on.
+/// What a caller asks for. What is absent comes from the draft or the mail that it builds on; an empty list takes away.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Wanted {
-    pub(super) to: Vec<String>,
-    pub(super) cc: Vec<String>,
-    pub(super) bcc: Vec<String>,
+    pub(super) to: Option<Vec<String>>,
+    pub(super) cc: Option<Vec<String>>,
+    pub(super) bcc: Option<Vec<String>>,
     pub(super) subject: Option<String>,
     pub(super) body: Option<String>,
     pub(super) html: Option<String>,
-    pub(super) attachments: Vec<String>,
+    pub(super) attachments: Option<Vec<String>>,
     pub(super) reply_to: Option<String>,
     pub(super) reply_all: bool,
     pub(super) forward: Option<String>,
@@ -62,6 +64,8 @@ pub(super) struct Plan {
     pub(super) account: Arc<Account>,
     pub(super) from: Mailbox,
     pub(super) recipients: Option<Recipients>,
+    pub(super) reply_to: Vec<Mailbox>,
+    pub(super) kept: Vec<(&'static str, HeaderValue)>,
     pub(super) subject: Subject,
     pub(super) text: MailText,
     pub(super) html: Option<MailText>,
@@ -98,8 +102,8 @@ impl Plan {
         }
         parts.take(wanted);
         let mut files = parts.files;
-        if !wanted.attachments.is_empty() {
-            files = enclosed(desk, &wanted.attachments).await?;
+        if let Some(handles) = &wanted.attachments {
+            files = enclosed(desk, handles).await?;
         }
         check_files(files.iter().map(|file| file.file.bytes.len()))?;
         let recipients = match parts.to.len() + parts.cc.len() + parts.bcc.len() {
@@ -109,11 +113,12 @@ impl Plan {
             }
         };
         let subject = Subject::new(&parts.subject).map_err(|refusal| refused(&refusal))?;
-        let text = MailText::new(&parts.text).map_err(|refusal| refused(&refusal))?;
+        let text = MailText::new(&parts.text).map_err(|refusal| too_long(refusal, &parts.text, wanted))?;
         let html = parts.html.as_deref().map(MailText::new).transpose();
         let html = html.map_err(|refusal| refused(&refusal.named("html")))?;
         let base = draft.map(|draft| Base { row: draft.row, bytes: draft.bytes });
-        Ok(Self { account, from, recipients, subject, text, html, files, thread: parts.thread, base })
+        let (thread, reply_to, kept) = (parts.thread, parts.reply_to, parts.kept);
+        Ok(Self { account, from, recipients, reply_to, kept, subject, text, html, files, thread, base })
     }
 
     /// The letter, with an id that no other has.
@@ -124,6 +129,8 @@ impl Plan {
         Ok(Letter {
             from: self.from.clone(),
             recipients: self.recipients.clone(),
+            reply_to: self.reply_to.clone(),
+            kept: self.kept.clone(),
             subject: self.subject.clone(),
             text: self.text.clone(),
             html: self.html.clone(),
@@ -138,6 +145,22 @@ impl Plan {
         self.recipients
             .as_ref()
             .map_or_else(Vec::new, |all| list(all).iter().map(Mailbox::to_string).collect())
+    }
+}
+
+/// A text that is refused. What stands below an answer counts as well, which its writer may not know.
+fn too_long(refusal: Refusal, text: &str, wanted: &Wanted) -> ToolError {
+    let said = wanted.body.as_deref().unwrap_or_default().chars().count();
+    let is_answer = wanted.reply_to.is_some() || wanted.forward.is_some();
+    match refusal.problem {
+        Problem::TooLong { max, .. } if is_answer && said <= max => {
+            let found = text.chars().count();
+            let message = format!(
+                "body has {said} characters, and {found} with the mail that is quoted below it; the limit is {max}"
+            );
+            wrong("body", message).suggest(format!("make body shorter by {} characters", found - max))
+        }
+        _ => refused(&refusal),
     }
 }
 
@@ -213,6 +236,8 @@ struct Parts {
     to: Vec<String>,
     cc: Vec<String>,
     bcc: Vec<String>,
+    reply_to: Vec<Mailbox>,
+    kept: Vec<(&'static str, HeaderValue)>,
     subject: String,
     text: String,
     html: Option<String>,
@@ -238,10 +263,12 @@ impl Parts {
             to: written(&mail.to),
             cc: written(&mail.cc),
             bcc: written(&mail.bcc),
+            reply_to: mail.reply_to.iter().filter_map(Correspondent::mailbox).take(Recipients::MAX).collect(),
+            kept: mail.kept.clone(),
             subject: mail.subject.clone(),
             text,
             html,
-            files: enclose(draft, all_parts(mail)).await?,
+            files: enclose(draft, all_parts(mail), Shown::Still).await?,
             thread: Thread {
                 in_reply_to: mail.in_reply_to.first().cloned(),
                 references: mail.references.clone(),
@@ -264,7 +291,7 @@ impl Parts {
         if wanted.forward.is_some() {
             self.subject = reply::forward_subject(&mail.subject);
             self.text = reply::forwarded(&said, mail, zone, QUOTE_BYTES_MAX);
-            self.files = enclose(original, all_parts(mail)).await?;
+            self.files = enclose(original, all_parts(mail), Shown::NoMore).await?;
         } else {
             let audience = if wanted.reply_all { Audience::All } else { Audience::Sender };
             let (to, cc) = reply::recipients(mail, &[from.address().clone()], audience);
@@ -287,7 +314,7 @@ impl Parts {
         for (list, given) in
             [(&mut self.to, &wanted.to), (&mut self.cc, &wanted.cc), (&mut self.bcc, &wanted.bcc)]
         {
-            if !given.is_empty() {
+            if let Some(given) = given {
                 list.clone_from(given);
             }
         }
@@ -332,7 +359,7 @@ async fn enclosed(desk: &Desk, handles: &[String]) -> Result<Vec<Enclosed>, Tool
             Some(same) if same.0 == id => last.insert(same),
             former => {
                 if let Some((_, mail, parts)) = former {
-                    files.extend(enclose(&mail, parts).await?);
+                    files.extend(enclose(&mail, parts, Shown::NoMore).await?);
                 }
                 last.insert((id.to_owned(), found(desk, id, &field).await?, Vec::new()))
             }
@@ -344,9 +371,23 @@ async fn enclosed(desk: &Desk, handles: &[String]) -> Result<Vec<Enclosed>, Tool
         parts.push(part);
     }
     if let Some((_, mail, parts)) = last {
-        files.extend(enclose(&mail, parts).await?);
+        files.extend(enclose(&mail, parts, Shown::NoMore).await?);
     }
     Ok(files)
+}
+
+/// Whether the HTML that shows a file goes along with it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Shown {
+    Still,
+    NoMore,
+}
+
+impl Enclosed {
+    fn alone(mut self) -> Self {
+        self.file.content_id = None;
+        self
+    }
 }
 
 fn all_parts(mail: &Mail) -> Vec<u32> {
@@ -355,7 +396,7 @@ fn all_parts(mail: &Mail) -> Vec<u32> {
 
 /// Files of a mail. Their number and sizes are checked before any is taken out, in one reading of the mail, on a thread
 /// that may take its time.
-async fn enclose(found: &OriginalMail, parts: Vec<u32>) -> Result<Vec<Enclosed>, ToolError> {
+async fn enclose(found: &OriginalMail, parts: Vec<u32>, shown: Shown) -> Result<Vec<Enclosed>, ToolError> {
     let listed = |part: &u32| found.mail.attachments.iter().find(|file| file.part == *part).cloned();
     let listed: Vec<Attachment> = parts.iter().filter_map(listed).collect();
     check_files(listed.iter().map(|file| file.bytes))?;
@@ -366,7 +407,9 @@ async fn enclose(found: &OriginalMail, parts: Vec<u32>) -> Result<Vec<Enclosed>,
     let work = move || {
         let parts: Vec<u32> = listed.iter().map(|file| file.part).collect();
         let contents = Mail::contents(&bytes, &parts);
-        listed.iter().zip(contents).filter_map(|(file, content)| enclosed_file(file, content?)).collect()
+        let enclosed =
+            listed.iter().zip(contents).filter_map(|(file, content)| enclosed_file(file, content?));
+        enclosed.map(|file| if shown == Shown::Still { file } else { file.alone() }).collect()
     };
     tokio::task::spawn_blocking(work).await.map_err(|_| ending())
 }
@@ -384,7 +427,8 @@ fn enclosed_file(file: &Attachment, content: Vec<u8>) -> Option<Enclosed> {
         false => "application/octet-stream".to_owned(),
     };
     let sha256 = sha256_hex(&content);
-    Some(Enclosed { file: Attached { name, media_type, bytes: content }, sha256 })
+    let content_id = file.content_id.clone();
+    Some(Enclosed { file: Attached { name, media_type, bytes: content, content_id }, sha256 })
 }
 
 fn check_files(sizes: impl Iterator<Item = usize>) -> Result<(), ToolError> {

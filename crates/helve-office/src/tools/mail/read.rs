@@ -135,6 +135,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
     .example_call("Catch me up on this conversation", json!({ "id": "m-12-1f0c9a3b", "thread": true }))
     .example_call("Read on", json!({ "id": "m-12-1f0c9a3b", "offset": 11_904 }))
     .example_call("Just the beginning", json!({ "id": "m-12-1f0c9a3b", "max_bytes": 1_000 }))
+    .integration("mail")
     .category(Category::Query)
     .risk(Risk::Low)
     .read_only()

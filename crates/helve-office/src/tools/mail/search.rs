@@ -14,13 +14,15 @@ use serde_json::json;
 use super::desk::Desk;
 use super::shown::{Person, broken, id_of, moment, people, refused, shown_at, version_of, wrong};
 use crate::Office;
+use crate::account::FolderRole;
 use crate::text::{FolderName, Refusal, SearchWords};
 
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
     /// Words that all have to stand in the mail: subject, body, names or addresses. Words in double quotes stay
-    /// together. Parts of Japanese, Chinese and Korean words are found too.
+    /// together. Parts of Japanese, Chinese and Korean words are found too. Of a very long mail only the first 256 KiB
+    /// are searched.
     #[schemars(length(min = 1, max = 500))]
     query: Option<String>,
     /// Words of the sender's name or address.
@@ -154,6 +156,7 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
         "What conversations did I have with bob@example.org?",
         json!({ "query": "bob@example.org", "group_by_thread": true }),
     )
+    .integration("mail")
     .category(Category::Query)
     .risk(Risk::Low)
     .read_only()
@@ -180,6 +183,7 @@ async fn answer(desk: &Desk, input: &Input) -> Result<Output, ToolError> {
         unread: input.unread,
         has_attachment: input.has_attachment,
         by_thread: input.group_by_thread,
+        copies: input.folder.as_deref().is_some_and(|folder| !is_archive(folder)),
         below: input.cursor.as_deref().map(|cursor| place(cursor, input)).transpose()?,
         limit: input.limit,
     };
@@ -216,6 +220,10 @@ fn words(field: &'static str, text: &str) -> Result<Vec<String>, ToolError> {
     }
 }
 
+fn is_archive(folder: &str) -> bool {
+    folder.eq_ignore_ascii_case(FolderRole::Archive.as_str())
+}
+
 fn chosen(folders: Vec<CollectionRow>, wanted: Option<&str>) -> Result<Vec<CollectionRow>, ToolError> {
     let role = |row: &CollectionRow| row.told.role.clone().unwrap_or_default();
     let Some(wanted) = wanted else {
@@ -226,7 +234,10 @@ fn chosen(folders: Vec<CollectionRow>, wanted: Option<&str>) -> Result<Vec<Colle
     };
     FolderName::new(wanted).map_err(|refusal| refused(&refusal))?;
     let is_it = |row: &CollectionRow| {
-        role(row).eq_ignore_ascii_case(wanted) || row.told.name.to_lowercase() == wanted.to_lowercase()
+        role(row).eq_ignore_ascii_case(wanted)
+            || row.told.name.to_lowercase() == wanted.to_lowercase()
+            // What is in no other folder, as a search shows it, was put away.
+            || (is_archive(wanted) && role(row) == FolderRole::Everything.as_str())
     };
     let names: Vec<String> = folders.iter().map(|row| format!("`{}`", row.told.name)).take(40).collect();
     let found: Vec<_> = folders.into_iter().filter(is_it).collect();

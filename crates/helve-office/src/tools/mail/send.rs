@@ -19,18 +19,19 @@ use crate::text::Address;
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct Input {
-    /// Whom it goes to: `ada@example.org` or `Ada <ada@example.org>`. At most 50 with cc and bcc.
+    /// Whom it goes to: `ada@example.org` or `Ada <ada@example.org>`. At most 50 with cc and bcc. Of a
+    /// draft or an answer: absent keeps those it has, and an empty list takes them away, here as in the other lists.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    to: Vec<String>,
+    to: Option<Vec<String>>,
     /// Who gets a copy.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    cc: Vec<String>,
+    cc: Option<Vec<String>>,
     /// Who gets a copy that the others do not know of.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    bcc: Vec<String>,
+    bcc: Option<Vec<String>>,
     /// What it is about, on one line.
     #[schemars(length(min = 1, max = 998))]
     subject: Option<String>,
@@ -43,7 +44,7 @@ struct Input {
     /// Files of other mails, by their handles from `read_email`.
     #[serde(default)]
     #[schemars(length(max = 50))]
-    attachments: Vec<String>,
+    attachments: Option<Vec<String>>,
     /// The id of a mail that this answers: recipients, subject and quote come from it, and it threads.
     #[schemars(length(min = 1, max = 100))]
     reply_to: Option<String>,
@@ -117,17 +118,26 @@ pub(super) fn tool(office: &Arc<Office>) -> ToolBuilder {
             "attachments": ["m-12-1f0c9a3b/2"]
         }),
     )
+    .integration("mail")
     .category(Category::External)
     .risk(Risk::High)
     .requires_approval()
     .annotations(Annotations { destructive: false, ..Annotations::default() })
-    .timeout(Duration::from_secs(120))
+    // A server may take long to answer the end of a mail. What takes longer ends without the call.
+    .timeout(Duration::from_secs(300))
     .facets([Facet::Egress, Facet::Mutates])
     .preview_with(move |arguments: Value, context: Context| {
         let desk = Desk::of(&for_preview, &context);
         async move {
             let input = serde_json::from_value(arguments).map_err(|error| wrong("", error.to_string()))?;
-            Ok(ready(&desk, input).await?.preview())
+            let plan = ready(&desk, input).await?;
+            // A person need not decide about what its key keeps from going out.
+            if context.idempotency_key().is_some()
+                && let Some(row) = outgoing::stored(&desk, &context).await?
+            {
+                outgoing::check_same(&row, &plan)?;
+            }
+            Ok(plan.preview())
         }
     })
     .recall_handled(move |_: Value, context: Context| {

@@ -8,7 +8,8 @@ use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::text::Refusal;
+use super::super::calendar::time::has_real_offset;
+use crate::text::{NO_AT, Problem, Refusal};
 
 /// How many characters of a digest are in an id. They keep an id from meaning another mail, should the file be made anew.
 const CHECK_CHARS: usize = 8;
@@ -70,7 +71,10 @@ pub(in crate::tools) fn moment(
     let text = text.trim();
     let read = match text.len() <= 10 {
         true => text.parse::<Date>().ok().and_then(|date| local(date.at(0, 0, 0, 0))),
-        false => text.parse::<Timestamp>().ok().or_else(|| text.parse::<DateTime>().ok().and_then(local)),
+        false => match text.parse::<Timestamp>() {
+            Ok(instant) => Some(instant).filter(|instant| has_real_offset(text, *instant)),
+            Err(_) => text.parse::<DateTime>().ok().and_then(local),
+        },
     };
     read.ok_or_else(|| {
         let wanted = "a day such as 2026-11-18, or a time such as 2026-11-18T09:00:00Z";
@@ -89,8 +93,16 @@ pub(in crate::tools) fn wrong(field: &str, message: impl Into<String>) -> ToolEr
 
 /// An argument that the validator in front of every protocol refuses.
 pub(in crate::tools) fn refused(refusal: &Refusal) -> ToolError {
-    wrong(&refusal.field, refusal.to_string())
+    let error = wrong(&refusal.field, refusal.to_string());
+    match refusal.problem == Problem::Malformed(NO_AT) {
+        true => error.suggest(LOOK_UP),
+        false => error,
+    }
 }
+
+/// What to do with a name alone.
+pub(in crate::tools) const LOOK_UP: &str = "of somebody's name, `query_context` with entityType `person` finds the \
+    address; ask the user where there are several";
 
 /// The file could not be used.
 pub(in crate::tools) fn broken(error: OfficeError) -> ToolError {
