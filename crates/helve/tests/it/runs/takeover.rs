@@ -285,7 +285,7 @@ async fn whoever_repeats_a_call_that_waits_makes_that_it_is_asked_again() {
         });
     let survivor = runtime(ledger.clone(), [pays], Settings::default());
     let recovered = survivor.recover().await.unwrap();
-    assert!(matches!(recovered[0].taken_up, TakenUp::Waits(_)), "{recovered:?}");
+    assert!(matches!(recovered[0].resumption, Resumption::Waits(_)), "{recovered:?}");
     let again = || survivor.call(keyed(Call::new("pays", json!({}))));
     let unknown = again().await;
     assert_eq!(code(&unknown), "outcome_unknown");
