@@ -240,7 +240,7 @@ async fn arguments_that_cannot_be_used_say_what_to_give_instead() {
         (json!({ "startDate": "tomorrow" }), "no date or time"),
         (json!({ "startDate": "2026-03-02", "endDate": "2026-03-01" }), "not after"),
         (json!({ "startDate": "2026-03-02", "endDate": "2029-03-01" }), "too long"),
-        (json!({ "startDate": "2026-03-02", "timeZone": "Mars/Base" }), "nobody knows"),
+        (json!({ "startDate": "2026-03-02", "timeZone": "Mars/Base" }), "no such time zone"),
         (json!({ "startDate": "2026-03-02T10:00:00+05:00[Europe/Berlin]" }), "another offset"),
         (json!({ "startDate": "9999-12-31" }), "out of bounds"),
         (json!({ "startDate": "2026-03-02", "calendars": ["Nope"] }), "none of this name"),

@@ -159,7 +159,7 @@ async fn without_tls_nothing_secret_is_said() {
     for (says, why) in [
         (vec![&b"* OK [CAPABILITY IMAP4rev1] hi\r\n"[..], b"t BAD unknown\r\n"], "does not offer TLS"),
         (vec![b"* OK hi\r\n", b"t NO not now\r\n"], "does not offer TLS"),
-        (vec![b"* OK hi\r\n", injected], "tampering"),
+        (vec![b"* OK hi\r\n", injected], "tampered with"),
         (vec![b"* PREAUTH welcome\r\n"], "does not greet"),
     ] {
         let (port, heard) = scripted(says.into_iter().map(<[u8]>::to_vec).collect()).await;
