@@ -105,7 +105,7 @@ CREATE INDEX approval_rules_by_tool ON helve.approval_rules (tool, id);
 -- Sessions. `key`: a digest of principal and session. `changed_ms` is below zero for one that was ended: that is never
 -- forgotten. A row without body is being made.
 CREATE TABLE helve.sessions (
-    key bytea PRIMARY KEY,
+    key text COLLATE "C" PRIMARY KEY,
     principal text COLLATE "C",
     session text COLLATE "C",
     changed_ms bigint NOT NULL,

@@ -86,6 +86,12 @@ pub enum PostgresError {
         /// The newest that this Helve knows.
         known: i64,
     },
+    /// There is no ledger yet.
+    #[error("there is no ledger in the database at {at} yet; `helve up` makes it")]
+    Missing {
+        /// Where it is, without secrets.
+        at: String,
+    },
     /// There is something else where the ledger should be.
     #[error("the schema `helve` of this database is not Helve's; use another database")]
     Foreign,

@@ -7,6 +7,7 @@
 //! A replica holds its runs by a lease. One that dies, hangs or is cut off loses them to another; what it says later
 //! is recorded as fenced and changes nothing.
 
+mod audit;
 mod ledger;
 
 mod approvals;
@@ -28,5 +29,6 @@ mod vouched;
 
 mod error;
 
+pub use audit::PostgresAudit;
 pub use error::PostgresError;
 pub use ledger::{PostgresLedger, PostgresOptions};

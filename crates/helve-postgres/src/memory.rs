@@ -142,14 +142,18 @@ impl Stored {
     }
 
     fn read(row: &Row) -> Self {
+        Self::read_from(row, 0)
+    }
+
+    fn read_from(row: &Row, first: usize) -> Self {
         Self {
-            text: row.get(0),
-            version: row.get(1),
-            changed_us: row.get(2),
-            expires_us: row.get(3),
-            id: row.get(4),
-            salt: row.get(5),
-            told: vouched::seal(row.get(6)),
+            text: row.get(first),
+            version: row.get(first + 1),
+            changed_us: row.get(first + 2),
+            expires_us: row.get(first + 3),
+            id: row.get(first + 4),
+            salt: row.get(first + 5),
+            told: vouched::seal(row.get(first + 6)),
         }
     }
 
@@ -200,6 +204,19 @@ impl Stored {
         let (row, seal) = (row_name(self.id), Some(self.seal(place)));
         Voucher { row, seal, until_us: self.expires_us }
     }
+}
+
+/// What [`seal_of_row`] reads, after what comes before.
+pub(crate) const SEALED: &str =
+    "t.value, t.version, t.changed_us, t.expires_us, t.id, t.salt, NULL::text, t.scope, t.owner, t.key";
+
+/// The digest of a row as it stands. Of no scope that is kept here: nobody vouches for that.
+pub(crate) fn seal_of_row(row: &Row, first: usize) -> Option<String> {
+    let scope: i64 = row.get(first + 7);
+    let scope = MemoryScope::ALL.into_iter().find(|known| number(*known) == scope);
+    let scope = scope.unwrap_or(MemoryScope::Working);
+    let place = MemoryPlace { scope, owner: row.get(first + 8), key: row.get(first + 9) };
+    Some(Stored::read_from(row, first).seal(&place))
 }
 
 /// How entries name a value.

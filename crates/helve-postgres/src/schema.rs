@@ -62,7 +62,7 @@ pub(crate) async fn prepare(client: &Client, server: &Server) -> Result<(), Post
 }
 
 /// The schema that is there; 0 where there is none.
-async fn found(client: &Client) -> Result<i64, PostgresError> {
+pub(crate) async fn found(client: &Client) -> Result<i64, PostgresError> {
     let sql = PostgresError::Refused;
     let tables = "SELECT count(*) FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace \
                   WHERE n.nspname = 'helve' AND (c.relname = 'meta' OR NOT $1)";

@@ -72,7 +72,7 @@ impl Server {
         &self.at
     }
 
-    /// A connection of its own, on the runtime of whoever asks.
+    /// A connection of its own, on the runtime that asks.
     pub(crate) async fn connect(&self) -> Result<Link, PostgresError> {
         let (client, task) = match tokio::time::timeout(CONNECT_TIME, self.dial(&self.config)).await {
             Ok(dialled) => dialled.map_err(|error| self.unreachable(error))?,
@@ -82,7 +82,7 @@ impl Server {
     }
 
     async fn dial(&self, config: &Config) -> Result<(Client, JoinHandle<()>), tokio_postgres::Error> {
-        // What goes wrong with the connection is told to whoever uses it.
+        // What goes wrong with the connection reaches the statement that fails.
         match &self.tls {
             Some(tls) => {
                 let (client, connection) = config.connect(tls.clone()).await?;

@@ -11,14 +11,14 @@ use jiff::Timestamp;
 use crate::error::PostgresError;
 use crate::ledger::PostgresLedger;
 use crate::sql::{findable, limit, params};
-use crate::writer::session_digest;
+use crate::writer::{FIND_SESSION, session_digest, session_of_row};
 
 impl Sessions for PostgresLedger {
     fn session(&self, key: SessionKey) -> BoxFuture<'_, Result<Option<SessionState>, JournalError>> {
         Box::pin(async move {
-            let found = "SELECT body FROM helve.sessions WHERE key = $1 AND body IS NOT NULL";
-            let row = self.readers.query_opt(found, params![session_digest(&key)]).await?;
-            Ok(row.map(|row| state(row.get(0))).transpose()?)
+            let row = self.readers.query_opt(FIND_SESSION, params![session_digest(&key)]).await?;
+            let now = self.settings.clock.now();
+            row.map_or(Ok(None), |row| session_of_row(&key, &row, now))
         })
     }
 

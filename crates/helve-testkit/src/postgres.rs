@@ -47,6 +47,14 @@ impl Postgres {
         format!("postgres://{USER}@127.0.0.1:{}/{name}", self.port)
     }
 
+    /// The address of a database that is as another one is, to which nobody may be connected.
+    pub fn copy(&self, database: &str) -> String {
+        let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
+        let template = database.rsplit('/').next().expect("there is a last part");
+        self.sql("postgres", &format!("CREATE DATABASE {name} TEMPLATE {template}"));
+        format!("postgres://{USER}@127.0.0.1:{}/{name}", self.port)
+    }
+
     /// What a statement answers, one line a row. Behind everybody's back.
     pub fn sql(&self, database: &str, statement: &str) -> String {
         // The last part of an address names it, too.

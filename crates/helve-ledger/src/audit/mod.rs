@@ -2,6 +2,7 @@
 
 pub mod query;
 pub mod record;
+pub mod trail;
 pub mod verification;
 
 pub mod costs;

@@ -25,6 +25,9 @@ pub struct Verification {
     /// What was pruned from its beginning, by the signed word of who did.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pruned: Option<PrunedUpTo>,
+    /// Each chain, where there are several. The rest is of all of them together.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub chains: Vec<ChainFound>,
 }
 
 impl Verification {
@@ -58,6 +61,30 @@ pub struct Head {
     pub seq: i64,
     /// Its hash in hexadecimal.
     pub hash: String,
+}
+
+/// The last entry of one writer's chain.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct WriterHead {
+    /// Whose chain it is.
+    pub writer: String,
+    /// Its last entry.
+    #[serde(flatten)]
+    pub head: Head,
+}
+
+/// What a check of one writer's chain found.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct ChainFound {
+    /// Whose chain it is.
+    pub writer: String,
+    /// How many of its entries are sound, from the first one on.
+    pub entries: i64,
+    /// The last sound entry.
+    pub head: Option<Head>,
+    /// The first thing that is wrong with it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<Problem>,
 }
 
 impl Head {

@@ -199,33 +199,39 @@ impl Applied {
     }
 }
 
+/// What [`effect_seal_of_row`] reads, after what comes before.
+pub(crate) const EFFECT_COLUMNS: &str = "t.call_id, t.number, t.run_id, t.state, t.scope, t.owner, t.key, t.added, \
+                                         t.before, t.version, t.expires_us, t.salt, t.seal";
+
+/// The digest of a row as it stands. None: it cannot be read.
+pub(crate) fn effect_seal_of_row(row: &Row, first: usize) -> Option<String> {
+    EffectRow::read(row, first).ok().map(|row| row.digest())
+}
+
 impl EffectRow {
     async fn find(db: &Client, effect: EffectId) -> Result<Option<Self>, Stop> {
-        let row = db
-            .query_typed_opt(
-                "SELECT call_id, number, run_id, state, scope, owner, key, added, before, version, expires_us, salt, seal \
-                 FROM helve.effects WHERE call_id = $1 AND number = $2",
-                params![effect.call_id.to_string(), i64::from(effect.index)],
-            )
-            .await?;
-        Ok(row.map(|row| Self::read(&row)).transpose()?)
+        let found =
+            format!("SELECT {EFFECT_COLUMNS} FROM helve.effects t WHERE t.call_id = $1 AND t.number = $2");
+        let row =
+            db.query_typed_opt(&found, params![effect.call_id.to_string(), i64::from(effect.index)]).await?;
+        Ok(row.map(|row| Self::read(&row, 0)).transpose()?)
     }
 
-    fn read(row: &Row) -> Result<Self, tokio_postgres::Error> {
+    fn read(row: &Row, first: usize) -> Result<Self, tokio_postgres::Error> {
         Ok(Self {
-            call_id: row.try_get(0)?,
-            number: row.try_get(1)?,
-            run_id: row.try_get(2)?,
-            state: row.try_get(3)?,
-            scope: row.try_get(4)?,
-            owner: row.try_get(5)?,
-            key: row.try_get(6)?,
-            added: row.try_get(7)?,
-            before: row.try_get(8)?,
-            version: row.try_get(9)?,
-            expires_us: row.try_get(10)?,
-            salt: row.try_get(11)?,
-            seal: row.try_get(12)?,
+            call_id: row.try_get(first)?,
+            number: row.try_get(first + 1)?,
+            run_id: row.try_get(first + 2)?,
+            state: row.try_get(first + 3)?,
+            scope: row.try_get(first + 4)?,
+            owner: row.try_get(first + 5)?,
+            key: row.try_get(first + 6)?,
+            added: row.try_get(first + 7)?,
+            before: row.try_get(first + 8)?,
+            version: row.try_get(first + 9)?,
+            expires_us: row.try_get(first + 10)?,
+            salt: row.try_get(first + 11)?,
+            seal: row.try_get(first + 12)?,
         })
     }
 

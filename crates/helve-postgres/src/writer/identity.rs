@@ -86,7 +86,7 @@ fn voucher(key: &Key) -> Result<Voucher, Stop> {
 }
 
 /// The digest of a key as it is kept.
-fn seal(body: &str) -> String {
+pub(crate) fn seal(body: &str) -> String {
     vouch::digest("api_keys", &[], &[Some(body.as_bytes())])
 }
 

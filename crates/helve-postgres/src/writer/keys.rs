@@ -222,6 +222,11 @@ async fn write(db: &Client, statement: &str, rows: &[&KeyRow]) -> Result<Vec<Row
     Ok(written)
 }
 
+/// Whether a row's seal fits.
+pub(crate) fn is_sound(row: &Row) -> bool {
+    matches!(read(row), Ok(Stored::Sound(_)))
+}
+
 fn scoped(row: &Row) -> Result<ScopedKey, Stop> {
     let key: &[u8] = row.try_get(0)?;
     key.try_into().map_err(|_| Stop::damaged("an idempotency key in the table `keys` has another length"))

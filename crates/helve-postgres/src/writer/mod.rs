@@ -29,12 +29,16 @@ use helve_ledger::queue::Health;
 use jiff::Timestamp;
 use tokio_postgres::Client;
 
+pub(crate) use self::effects::{EFFECT_COLUMNS, effect_seal_of_row};
 use self::entries::Entries;
 use self::group::Group;
-pub(crate) use self::identity::{SELECT_KEY, key_of_row};
+pub(crate) use self::identity::{SELECT_KEY, key_of_row, seal as key_seal};
+pub(crate) use self::keys::is_sound as key_is_sound;
 pub(crate) use self::own::Own;
 pub(crate) use self::runs::waiting_for;
-pub(crate) use self::sessions::digest as session_digest;
+pub(crate) use self::sessions::{
+    FIND_SESSION, SEALED_SESSION, digest as session_digest, session_of_row, session_seal_of_row,
+};
 use crate::error::{PostgresError, is_in_the_way, is_lost};
 use crate::ledger::Settings;
 use crate::replica::{DatabaseClock, Replica};

@@ -24,7 +24,7 @@ pub(super) struct Needs {
     pub(super) owners: BTreeSet<(i64, String)>,
     /// Effects that are taken back.
     pub(super) undone: Vec<EffectId>,
-    pub(super) sessions: BTreeMap<Vec<u8>, SessionKey>,
+    pub(super) sessions: BTreeMap<String, SessionKey>,
     /// Idempotency keys, and the row that a first claim would make.
     pub(super) keys: BTreeMap<[u8; 32], Option<KeyRow>>,
     /// Calls whose keys are needed, whichever those are.

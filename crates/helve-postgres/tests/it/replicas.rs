@@ -3,21 +3,21 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use helve_core::approval::{Approval, Ask, Asked, Decided, Grant, Ruling, Verdict};
+use helve_core::approval::{Asked, Decided, Grant, Ruling, Verdict};
 use helve_core::identity::{Key, KeyState, Purpose};
 use helve_core::memory::{MemoryChange, MemoryPlace, MemoryScope, Operation};
 use helve_core::ports::{Adoption, Approvals, Begun, Holder, Journal, KeyClaim, Keys, Memory, Runs};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
-use helve_core::{ApprovalId, ApprovalState, Caller, ErrorCode};
+use helve_core::{ApprovalState, Caller, ErrorCode};
 use helve_postgres::PostgresLedger;
 use helve_testkit::Postgres;
-use helve_testkit::entries::{SampleCall, claim, done_status, raw};
-use jiff::{SignedDuration, Timestamp};
+use helve_testkit::entries::{SampleCall, claim, done_status};
+use jiff::Timestamp;
 use serde_json::json;
 
 use crate::proxy::Proxy;
-use crate::support::{SHORT, holder, replica, wait_until};
+use crate::support::{SHORT, holder, question, replica, wait_until};
 
 const LONG: Duration = Duration::from_secs(60);
 
@@ -125,17 +125,6 @@ async fn a_key_is_waited_for_on_another_replica_and_freed_with_a_lease() {
     assert!(matches!(again, Begun::Unknown { call_id } if call_id == call.id()), "{again:?}");
 }
 
-fn question(binding: &str) -> Ask {
-    let now = Timestamp::now();
-    let call = SampleCall::at("mail/send", now);
-    let mut approval = Approval::new(ApprovalId::new(now), "mail/send", "5a4d", call.id());
-    approval.arguments = raw(&json!({ "to": "ada" }));
-    (approval.created_at, approval.expires_at) = (now, now + SignedDuration::from_secs(100));
-    approval.binding = binding.to_owned();
-    let denied_for = SignedDuration::from_secs(10);
-    Ask { approval, denied_for, insist: false, pending_max: 1_000, pending_share: 1_000 }
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_asked_on_one_replica_is_decided_on_another_and_used_once() {
     let two = Two::start().await;
@@ -200,7 +189,7 @@ async fn replicas_that_change_the_same_things_in_any_order_lose_nothing() {
     let url = server.database();
     let replicas =
         [replica(&url, "a", LONG).await, replica(&url, "b", LONG).await, replica(&url, "c", LONG).await];
-    const EACH: i64 = 40;
+    const EACH: i64 = 20;
     let tasks: Vec<_> = replicas
         .iter()
         .flat_map(|ledger| (0..8).map(move |task| (Arc::clone(ledger), task)))

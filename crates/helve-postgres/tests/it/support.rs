@@ -3,10 +3,14 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use helve_core::ApprovalId;
+use helve_core::approval::{Approval, Ask};
 use helve_core::ports::{Holder, Ledger};
 use helve_postgres::{PostgresLedger, PostgresOptions};
 use helve_testkit::conformance::Setup;
-use helve_testkit::entries::SampleCall;
+use helve_testkit::entries::{SampleCall, raw};
+use jiff::{SignedDuration, Timestamp};
+use serde_json::json;
 
 /// A lease that runs out within a test.
 pub(crate) const SHORT: Duration = Duration::from_millis(800);
@@ -46,4 +50,16 @@ pub(crate) async fn wait_until(what: &str, mut condition: impl AsyncFnMut() -> b
         assert!(Instant::now() < deadline, "waited in vain: {what}");
         tokio::time::sleep(Duration::from_millis(10)).await;
     }
+}
+
+/// A question about what `binding` stands for.
+pub(crate) fn question(binding: &str) -> Ask {
+    let now = Timestamp::now();
+    let call = SampleCall::at("mail/send", now);
+    let mut approval = Approval::new(ApprovalId::new(now), "mail/send", "5a4d", call.id());
+    approval.arguments = raw(&json!({ "to": "ada" }));
+    (approval.created_at, approval.expires_at) = (now, now + SignedDuration::from_secs(100));
+    approval.binding = binding.to_owned();
+    let denied_for = SignedDuration::from_secs(10);
+    Ask { approval, denied_for, insist: false, pending_max: 1_000, pending_share: 1_000 }
 }

@@ -12,6 +12,7 @@ mod query;
 mod rows;
 mod runs;
 mod stretch;
+mod trail;
 mod verify;
 
 use std::path::{Path, PathBuf};

@@ -73,6 +73,7 @@ impl Audit {
             first_problem,
             concern,
             pruned: walk.gone.cut,
+            chains: Vec::new(),
         })
     }
 

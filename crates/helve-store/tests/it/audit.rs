@@ -2,6 +2,7 @@ use std::sync::Arc;
 
 use helve_core::ports::{Begun, Journal};
 use helve_core::{Caller, ErrorCode};
+use helve_ledger::audit::trail::{AuditTrail, TrailError};
 use helve_store::{AuditQuery, CallRecord, CallStatus, Shown, Store};
 use helve_testkit::entries::{SampleCall, claim, done_status};
 use jiff::Timestamp;
@@ -180,4 +181,26 @@ async fn a_damaged_record_is_marked_and_hides_no_other() {
     let lines = export(&store.audit());
     assert_eq!(lines.lines().filter(|line| line.contains("\"damaged\":")).count(), 4);
     assert_eq!(lines.lines().count(), 10);
+}
+
+#[tokio::test]
+async fn the_trail_of_every_ledger_says_what_the_file_says() {
+    let place = Place::new();
+    let store = place.open();
+    let calls = fill(&store).await;
+    store.flush().await.unwrap();
+    let audit = store.audit();
+    let trail: &dyn AuditTrail = &audit;
+    let listed = trail.list(AuditQuery::default()).await.unwrap();
+    assert_eq!(listed.len(), calls.len());
+    let shown = trail.show(calls[0].id().to_string()).await.unwrap();
+    assert!(matches!(shown, Shown::Call(record) if record.facts.call_id == calls[0].id()));
+    assert!(matches!(trail.show("%".to_owned()).await, Err(TrailError::NotAnId(_))));
+    let exported = trail.export(None, Box::new(std::io::sink()), Box::new(|_| {})).await.unwrap();
+    assert_eq!(exported, calls.len() as u64);
+    assert_eq!(trail.runs(None, 100).await.unwrap(), audit.runs(None, 100).unwrap());
+    let found = trail.verify(Box::new(|_| {})).await.unwrap();
+    let heads = trail.heads().await.unwrap();
+    assert!(found.is_sound() && found.chains.is_empty());
+    assert_eq!(heads.into_iter().map(|writer| Some(writer.head)).collect::<Vec<_>>(), [found.head]);
 }

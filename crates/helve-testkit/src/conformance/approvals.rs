@@ -136,6 +136,10 @@ async fn a_question_about_what_has_changed_replaces_the_last((ledger, clock): Be
     };
     let told = history.iter().filter(|entry| matches!(entry, Entry::Step(step) if step.kind == kind));
     assert_eq!(told.count(), 1, "{history:?}");
+    // What was said is kept of both.
+    let history = within(ledger.history(second.call_id)).await.expect("the ledger works");
+    let said = |entry: &Entry| matches!(entry, Entry::Step(step) if step.kind == StepKind::Asked { approval_id: second.id } && step.payload.is_some());
+    assert!(history.iter().any(said), "{history:?}");
     approve(&*ledger, &clock, &second).await;
     within(ledger.commit(start(&clock, &second).1)).await.expect("it is used");
 }
