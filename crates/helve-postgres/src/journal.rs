@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use helve_core::cost::Spending;
-use helve_core::ports::{Begun, Journal, JournalError, KeyClaim, LedgerFigures, RunFigures};
+use helve_core::ports::{Begun, Journal, JournalError, KeyClaim, KeyHolder, LedgerFigures, RunFigures};
 use helve_core::record::{Entry, Started};
 use helve_core::run::WaitingFor;
 use helve_core::{BoxFuture, Status};
@@ -13,7 +13,7 @@ use crate::error::PostgresError;
 use crate::ledger::PostgresLedger;
 use crate::read;
 use crate::sql::params;
-use crate::writer::{Job, waiting_for};
+use crate::writer::{Job, SELECT_KEY_CLAIM, key_holder_of_row, waiting_for};
 
 /// An entry about something that has happened is kept even where it is refused because the
 /// database cannot be reached: an error then means "not on disk yet". One that announces a start is
@@ -41,6 +41,14 @@ impl Journal for PostgresLedger {
 
     fn begin(&self, started: Box<Started>, claim: KeyClaim) -> BoxFuture<'_, Result<Begun, JournalError>> {
         Box::pin(self.queue.begin(started, claim))
+    }
+
+    fn key_holder(&self, claim: KeyClaim) -> BoxFuture<'_, Result<Option<KeyHolder>, JournalError>> {
+        Box::pin(async move {
+            let found = format!("{SELECT_KEY_CLAIM} WHERE scoped_key = $1");
+            let row = self.readers.query_opt(&found, params![&claim.scoped_key[..]]).await?;
+            row.map(|row| key_holder_of_row(&row, &claim)).transpose()
+        })
     }
 
     fn finish(

@@ -16,6 +16,7 @@ use crate::replica::{DatabaseClock, Replica};
 use crate::schema;
 use crate::server::{CONNECT_TIME, Readers, Server};
 use crate::sql::params;
+use crate::stretch::Stretches;
 use crate::writer::{Chain, Job, Queue, Writer, micros};
 
 /// How to open a [`PostgresLedger`].
@@ -89,6 +90,8 @@ pub struct PostgresLedger {
     pub(crate) readers: Readers,
     pub(crate) replica: Replica,
     pub(crate) settings: Settings,
+    /// The parts of chains that were checked for runs that are taken up.
+    pub(crate) checked: Stretches,
     clock: Arc<DatabaseClock>,
     writer: Mutex<Option<JoinHandle<Result<(), PostgresError>>>>,
 }
@@ -131,7 +134,8 @@ impl PostgresLedger {
         let readers = Readers::new(server.clone(), options.connections_max)?;
         let thread = helve_ledger::writer::spawn(&queue, writer, Health::Working)
             .map_err(|error| server.failed("start the writer for", error))?;
-        Ok(Self { queue, readers, replica, settings, clock, writer: Mutex::new(Some(thread)) })
+        let (checked, writer) = (Stretches::default(), Mutex::new(Some(thread)));
+        Ok(Self { queue, readers, replica, settings, checked, clock, writer })
     }
 
     /// What this replica is called in the journal, with its epoch.

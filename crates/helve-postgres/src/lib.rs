@@ -18,6 +18,7 @@ mod runs;
 mod sessions;
 
 mod read;
+mod stretch;
 mod writer;
 
 mod replica;

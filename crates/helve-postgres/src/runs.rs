@@ -29,7 +29,14 @@ impl Runs for PostgresLedger {
     }
 
     fn adopt(&self, run: CallId) -> BoxFuture<'_, Result<Adoption, JournalError>> {
-        Box::pin(self.queue.request(move |reply| Request::Adopt { run, reply }))
+        Box::pin(async move {
+            if let Err(what) = self.checked.check(&self.readers, run).await? {
+                return Err(JournalError::new(format!(
+                    "the run {run} is not taken up, because {what}; `helve audit verify` says more"
+                )));
+            }
+            self.queue.request(|reply| Request::Adopt { run, reply }).await
+        })
     }
 
     fn history(&self, run: CallId) -> BoxFuture<'_, Result<Vec<Entry>, JournalError>> {

@@ -13,15 +13,15 @@ use crate::sql::params;
 
 /// One life of a replica, and the end of its chain.
 #[derive(Debug, Clone)]
-pub(super) struct Writer {
-    pub(super) id: i64,
-    pub(super) label: String,
-    begin: Position,
-    pub(super) end: Position,
+pub(crate) struct Writer {
+    pub(crate) id: i64,
+    pub(crate) label: String,
+    pub(crate) begin: Position,
+    pub(crate) end: Position,
 }
 
 /// All chains, in the order in which they began.
-pub(super) async fn writers(readers: &Readers) -> Result<Vec<Writer>, PostgresError> {
+pub(crate) async fn writers(readers: &Readers) -> Result<Vec<Writer>, PostgresError> {
     let all = "SELECT id, name, epoch, seq, hash FROM helve.writers ORDER BY id";
     readers.query(all, params![]).await?.iter().map(writer).collect()
 }
@@ -37,8 +37,11 @@ fn writer(row: &Row) -> Result<Writer, PostgresError> {
     Ok(Writer { id: row.get(0), label, begin, end: Position { seq: row.get(3), hash } })
 }
 
+/// What [`check_link`] reads.
+const LINK: &str = "seq, kind, call_id, run_id, head, commitment, hash, made_ms, about, fenced";
+
 const ENTRIES: &str = "
-    SELECT seq, kind, call_id, run_id, head, commitment, hash, salt, payload, made_ms, about, fenced,
+    SELECT seq, kind, call_id, run_id, head, commitment, hash, made_ms, about, fenced, salt, payload,
            payload IS NULL AND EXISTS (SELECT 1 FROM helve.entries x
                WHERE x.made_ms = e.made_ms AND x.call_id = e.call_id AND x.kind = 2 AND x.id > e.id)
     FROM helve.entries e WHERE writer = $1 AND seq > $2 ORDER BY seq LIMIT $3";
@@ -79,6 +82,40 @@ pub(super) async fn check(
     })
 }
 
+/// Checks that entries fit the chain from a place in it to its end, but for what was said in them. Inside: what is wrong,
+/// in words.
+pub(crate) async fn check_links(
+    readers: &Readers,
+    writer: &Writer,
+    begin: Position,
+) -> Result<Result<Position, String>, PostgresError> {
+    let links =
+        format!("SELECT {LINK} FROM helve.entries WHERE writer = $1 AND seq > $2 ORDER BY seq LIMIT $3");
+    let mut position = begin;
+    loop {
+        let page = readers.query(&links, params![writer.id, position.seq, PAGE]).await?;
+        for row in &page {
+            match check_link(row, position) {
+                Ok(next) => position = next,
+                Err(what) => {
+                    return Ok(Err(format!(
+                        "in the chain of {}, at entry {}: {what}",
+                        writer.label,
+                        position.seq + 1
+                    )));
+                }
+            }
+        }
+        if page.len() < usize::try_from(PAGE).unwrap_or(usize::MAX) {
+            break;
+        }
+    }
+    Ok(match check_end(writer, position) {
+        Some(Problem { what, .. }) => Err(format!("in the chain of {}: {what}", writer.label)),
+        None => Ok(position),
+    })
+}
+
 /// The chain may have gone on since its end was read, and not come back.
 fn check_end(writer: &Writer, found: Position) -> Option<Problem> {
     let what = match found.seq.cmp(&writer.end.seq) {
@@ -95,6 +132,12 @@ fn check_end(writer: &Writer, found: Position) -> Option<Problem> {
 
 /// The place of the next entry, if that is sound.
 fn check_entry(row: &Row, before: Position) -> Result<Position, String> {
+    let next = check_link(row, before)?;
+    check_payload(row.get(5), row.get(10), row.get(11), row.get(12)).map(|()| next)
+}
+
+/// The same without what was said.
+fn check_link(row: &Row, before: Position) -> Result<Position, String> {
     let expected = before.seq + 1;
     let (seq, kind): (i64, i16) = (row.get(0), row.get(1));
     if seq != expected {
@@ -120,20 +163,18 @@ fn check_entry(row: &Row, before: Position) -> Result<Position, String> {
                 .to_owned(),
         );
     }
-    check_columns(row, call_id, head)?;
-    check_payload(row, commitment)?;
-    Ok(next)
+    check_columns(row, call_id, head).map(|()| next)
 }
 
 /// Columns by which entries are found must say what the head says.
 fn check_columns(row: &Row, call_id: &str, head: &str) -> Result<(), String> {
-    let made_ms: i64 = row.get(9);
+    let made_ms: i64 = row.get(7);
     if call_id.parse().map_or(0, CallId::made_at_ms) != made_ms {
         return Err("the time by which the entry is found was changed".to_owned());
     }
     let told: serde_json::Value =
         serde_json::from_str(head).map_err(|error| format!("the head cannot be read: {error}"))?;
-    let (about, fenced): (Option<&str>, bool) = (row.get(10), row.get(11));
+    let (about, fenced): (Option<&str>, bool) = (row.get(8), row.get(9));
     if told["row"].as_str() != about {
         return Err("the row by which the entry is found was changed".to_owned());
     }
@@ -143,9 +184,13 @@ fn check_columns(row: &Row, call_id: &str, head: &str) -> Result<(), String> {
     Ok(())
 }
 
-fn check_payload(row: &Row, commitment: &[u8]) -> Result<(), String> {
-    let (salt, payload): (Option<&[u8]>, Option<&str>) = (row.get(7), row.get(8));
-    let is_erased: bool = row.get(12);
+/// Whether what was said is what was written.
+pub(crate) fn check_payload(
+    commitment: &[u8],
+    salt: Option<&[u8]>,
+    payload: Option<&str>,
+    is_erased: bool,
+) -> Result<(), String> {
     match (commitment.len(), salt, payload) {
         (0, None, None) => Ok(()),
         (0, _, _) => Err("a payload was added".to_owned()),

@@ -3,7 +3,7 @@
 //! Every question is short: what is long is asked for in pages. A long read would keep the database from clearing away
 //! what all replicas leave behind.
 
-mod chain;
+pub(crate) mod chain;
 mod list;
 mod tables;
 mod verify;

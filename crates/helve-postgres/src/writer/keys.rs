@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use helve_core::CallId;
-use helve_core::ports::KeyClaim;
+use helve_core::ports::{JournalError, KeyClaim, KeyHolder};
 use helve_ledger::keys::{DamagedKey, Found, KeyRow, KeyState, Meaning, Standing};
 use tokio_postgres::{Client, Row};
 
@@ -55,10 +55,12 @@ impl Keys {
                 }
             }
         }
+        let locked = format!(
+            "{SELECT} WHERE scoped_key = ANY($1) OR call_id = ANY($2) ORDER BY scoped_key FOR UPDATE"
+        );
         let found = db
             .query_typed(
-                "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM helve.keys \
-                 WHERE scoped_key = ANY($1) OR call_id = ANY($2) ORDER BY scoped_key FOR UPDATE",
+                &locked,
                 params![
                     needs.keys.keys().map(|key| &key[..]).collect::<Vec<_>>(),
                     needs.keys_of.iter().map(|id| &**id).collect::<Vec<_>>()
@@ -194,6 +196,10 @@ fn holds(row: &KeyRow, call_id: CallId) -> bool {
     row.state == KeyState::Running && row.call_id == call_id.to_string()
 }
 
+/// A key's columns, as rows are read.
+pub(crate) const SELECT: &str =
+    "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM helve.keys";
+
 const INSERT: &str = "
     INSERT INTO helve.keys (scoped_key, fingerprint, call_id, owner, state, status, seal)
     SELECT * FROM unnest($1::bytea[], $2::bytea[], $3::text[], $4::int8[], $5::int8[], $6::text[], $7::bytea[])
@@ -220,6 +226,15 @@ async fn write(db: &Client, statement: &str, rows: &[&KeyRow]) -> Result<Vec<Row
         )
         .await?;
     Ok(written)
+}
+
+/// The call that has the key of a row, beside a claim on it.
+pub(crate) fn holder_of_row(row: &Row, claim: &KeyClaim) -> Result<KeyHolder, JournalError> {
+    let damaged = |error: DamagedKey| JournalError::new(error.to_string());
+    match read(row) {
+        Ok(Stored::Sound(Sealed(found))) => found.holder(claim).map_err(damaged),
+        Ok(Stored::Damaged) | Err(_) => Err(damaged(DamagedKey::new(&claim.scoped_key))),
+    }
 }
 
 /// Whether a row's seal fits.

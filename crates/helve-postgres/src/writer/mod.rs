@@ -33,7 +33,9 @@ pub(crate) use self::effects::{EFFECT_COLUMNS, effect_seal_of_row};
 use self::entries::Entries;
 use self::group::Group;
 pub(crate) use self::identity::{SELECT_KEY, key_of_row, seal as key_seal};
-pub(crate) use self::keys::is_sound as key_is_sound;
+pub(crate) use self::keys::{
+    SELECT as SELECT_KEY_CLAIM, holder_of_row as key_holder_of_row, is_sound as key_is_sound,
+};
 pub(crate) use self::own::Own;
 pub(crate) use self::runs::waiting_for;
 pub(crate) use self::sessions::{

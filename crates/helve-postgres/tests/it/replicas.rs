@@ -229,3 +229,32 @@ async fn replicas_that_change_the_same_things_in_any_order_lose_nothing() {
     assert_eq!(server.sql(&url, "SELECT count(*) FROM helve.runs"), "0");
     assert_eq!(server.sql(&url, "SELECT count(*) FROM helve.keys"), "0");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_run_whose_entries_were_changed_is_not_taken_up() {
+    let server = Postgres::start();
+    let url = server.database();
+    let first = replica(&url, "first", LONG).await;
+    let run = SampleCall::new("trip/book");
+    first.commit(SampleCall::new("clock/now").done(json!(1))).await.unwrap();
+    first.commit(run.started()).await.unwrap();
+    let part = SampleCall::new("file/write").part_of(&run, "write");
+    first.commit(part.started()).await.unwrap();
+    first.commit(part.done(json!(1))).await.unwrap();
+    tokio::task::spawn_blocking(move || first.close()).await.unwrap().unwrap();
+    let tampering = [
+        ("DELETE FROM helve.entries WHERE seq = 4", "entries 4 to 4 were written and are gone"),
+        ("DELETE FROM helve.entries WHERE seq = 3", "entry 3 is missing"),
+        ("UPDATE helve.entries SET payload = '{}' WHERE seq = 2", "the payload was changed"),
+        ("UPDATE helve.entries SET fenced = true WHERE seq = 4", "it was changed whether the entry counts"),
+    ];
+    for (statement, what) in tampering {
+        let copy = server.copy(&url);
+        server.sql(&copy, statement);
+        let second = replica(&copy, "second", LONG).await;
+        let refused = second.adopt(run.id()).await.unwrap_err().to_string();
+        assert!(refused.contains(what), "{statement}: {refused}");
+    }
+    let second = replica(&url, "second", LONG).await;
+    assert_eq!(second.adopt(run.id()).await.unwrap(), Adoption::Adopted);
+}

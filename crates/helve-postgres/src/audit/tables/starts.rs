@@ -13,6 +13,7 @@ use crate::audit::PAGE;
 use crate::error::PostgresError;
 use crate::server::Readers;
 use crate::sql::params;
+use crate::writer;
 
 const STARTS: &str = "
     SELECT e.made_ms, e.call_id, e.seq, e.head,
@@ -110,15 +111,14 @@ async fn not_started(readers: &Readers, calls: &[&str]) -> Result<Option<String>
 
 /// Rows of keys whose seal does not fit, or that no call has claimed.
 async fn check_keys(readers: &Readers) -> Result<Option<Difference>, PostgresError> {
-    let page = "SELECT scoped_key, fingerprint, call_id, owner, state, status, seal FROM helve.keys \
-                WHERE scoped_key > $1 ORDER BY scoped_key LIMIT $2";
+    let page = format!("{} WHERE scoped_key > $1 ORDER BY scoped_key LIMIT $2", writer::SELECT_KEY_CLAIM);
     let mut after: Vec<u8> = Vec::new();
     loop {
-        let rows = readers.query(page, params![after, PAGE]).await?;
+        let rows = readers.query(&page, params![after, PAGE]).await?;
         let Some(last) = rows.last() else { return Ok(None) };
         after = last.get(0);
         let keys: HashMap<&str, String> = rows.iter().map(|row| (row.get(2), hex(row.get(0)))).collect();
-        if let Some(row) = rows.iter().find(|row| !crate::writer::key_is_sound(row)) {
+        if let Some(row) = rows.iter().find(|row| !writer::key_is_sound(row)) {
             let key = hex(row.get(0));
             let what =
                 format!("the idempotency key `{key}` in the table `keys` is damaged: its row was changed");
