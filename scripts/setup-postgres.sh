@@ -15,7 +15,7 @@ if [ "$(id -u)" != 0 ]; then
 fi
 export DEBIAN_FRONTEND=noninteractive
 apt-get update --quiet --quiet
-# The packages start servers of their own, which no test uses. Nor do they make a cluster.
+# The packages would make a cluster and start servers, which no test uses.
 mkdir -p /etc/postgresql-common
 [ -e /etc/postgresql-common/createcluster.conf ] ||
     echo 'create_main_cluster = false' > /etc/postgresql-common/createcluster.conf

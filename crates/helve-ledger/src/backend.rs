@@ -11,7 +11,7 @@ use crate::request::Response;
 ///
 /// Everything here may block: it is called by the writer's own thread alone.
 pub trait Backend: Send + 'static {
-    /// What it can be asked for beside what all can.
+    /// Jobs that only this backend knows.
     type Own: Own;
     /// Why it fails.
     type Error: std::error::Error + Send + Sync + 'static;

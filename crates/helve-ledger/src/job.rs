@@ -15,7 +15,7 @@ use crate::request::Request;
 /// Where the writer's answer goes.
 pub type Reply<T> = oneshot::Sender<Result<T, JournalError>>;
 
-/// What one backend can be asked for beside what all can.
+/// Jobs that only one backend knows.
 pub trait Own: Send + Sized + 'static {
     /// What became of it.
     type Answer: Send + 'static;

@@ -1,4 +1,4 @@
--- Everything is in a schema of its own, and every statement names it: a pooler may give each transaction another
+-- Everything is in the schema `helve`, and every statement names it: a pooler may give each transaction another
 -- connection, so nothing can be set for a session.
 
 -- Numbers about the ledger as a whole. `schema_version`: the last file of this folder that was run.
@@ -8,7 +8,7 @@ CREATE TABLE helve.meta (
 );
 INSERT INTO helve.meta VALUES ('schema_version', 1), ('approval_changes', 0), ('key_changes', 0);
 
--- One row for each life of a replica. Each has a hash chain of its own, of which `seq` and `hash` are the end.
+-- One row for each life of a replica. Each writes its own hash chain, whose end is `seq` and `hash`.
 -- Who writes takes the lock on its row first, and changes it last: `batch` tells whether a group whose connection was
 -- lost at its end was committed. While `lease_until` lies ahead the replica lives, and what it holds is its own.
 -- Changed with every group: the free space in each page keeps the row where it is.
@@ -73,7 +73,7 @@ CREATE TABLE helve.keys (
 ) WITH (fillfactor = 70);
 CREATE INDEX keys_by_call ON helve.keys (call_id);
 
--- Questions to people. `body`: the question as JSON; the columns beside it are what it is found by.
+-- Questions to people. `body`: the question as JSON; statements find it by the other columns.
 -- `changed`: the number of its last change, which grows with every change of any question.
 CREATE TABLE helve.approvals (
     id text COLLATE "C" PRIMARY KEY,

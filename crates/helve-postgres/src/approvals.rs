@@ -158,7 +158,7 @@ impl PostgresLedger {
             .is_some_and(|row| row.get(0)))
     }
 
-    /// Rules about a tool, or all, newest first. One that no entry tells of like that is left out.
+    /// Rules about a tool, or all, newest first. A rule that no entry vouches for is left out.
     async fn list_rules(&self, tool: Option<String>, max: usize) -> Result<Vec<Rule>, PostgresError> {
         let rules = "SELECT body FROM helve.approval_rules WHERE $1::text IS NULL OR tool = $1 \
                      ORDER BY id DESC LIMIT $2";
@@ -176,7 +176,7 @@ impl PostgresLedger {
         Ok(rules)
     }
 
-    /// Whether a person made this very rule, and nobody has taken it back but where the row says so.
+    /// Whether a person made this very rule, and no entry says that it was taken back unless the row does too.
     async fn was_made(&self, rule: &Rule) -> Result<bool, PostgresError> {
         let steps =
             "SELECT head FROM helve.entries WHERE made_ms = $1 AND call_id = $2 AND kind = 6 ORDER BY id";

@@ -98,7 +98,7 @@ pub enum PostgresError {
     /// The chain is not where this replica left it.
     #[error(
         "the chain of {replica} ends at entry {found}, and this replica has written {known}: the database was put back, \
-         or somebody else writes as this replica; restart it, and run `helve audit verify`"
+         or another process writes as this replica; restart it, and run `helve audit verify`"
     )]
     Moved {
         /// The replica and its epoch.
@@ -155,7 +155,7 @@ pub(crate) fn is_in_the_way(error: &tokio_postgres::Error) -> bool {
     matches!(error.code(), Some(&SqlState::T_R_DEADLOCK_DETECTED | &SqlState::T_R_SERIALIZATION_FAILURE))
 }
 
-/// Whether the connection is lost, or the server is going away, so that nobody knows what became of the last statement.
+/// Whether the connection is lost, or the server is going away: what became of the last statement is unknown.
 pub(crate) fn is_lost(error: &tokio_postgres::Error) -> bool {
     let Some(code) = error.code() else { return true };
     let code = code.code();

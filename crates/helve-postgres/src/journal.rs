@@ -16,7 +16,7 @@ use crate::sql::params;
 use crate::writer::{Job, SELECT_KEY_CLAIM, key_holder_of_row, waiting_for};
 
 /// An entry about something that has happened is kept even where it is refused because the
-/// database cannot be reached: an error then means "not on disk yet". One that announces a start is
+/// database cannot be reached: an error then means "not on disk yet". An entry that announces a start is
 /// dropped, since the call will not run.
 impl Journal for PostgresLedger {
     fn check(&self) -> Result<(), JournalError> {

@@ -69,7 +69,7 @@ impl std::fmt::Debug for PostgresOptions {
     }
 }
 
-/// What memory goes by.
+/// The clock and the bounds of memory.
 #[derive(Clone)]
 pub(crate) struct Settings {
     pub(crate) clock: Arc<dyn Clock>,
@@ -103,8 +103,8 @@ impl std::fmt::Debug for PostgresLedger {
 }
 
 impl PostgresLedger {
-    /// Opens the ledger. On first use, makes its tables, in a schema of their own; one of an earlier version is brought
-    /// up to date, and one of a later version refused.
+    /// Opens the ledger. On first use, makes its tables, in the schema `helve`; tables of an earlier version are
+    /// migrated, those of a later version refused.
     pub async fn open(options: PostgresOptions) -> Result<Self, PostgresError> {
         let name = name(&options.replica)?;
         let server = Server::parse(&options.url, &name)?;
@@ -158,7 +158,7 @@ impl PostgresLedger {
 
     /// Writes what is queued and gives up the lease. Blocks until that is done.
     ///
-    /// Dropping the ledger does the same, but can tell nobody what went wrong.
+    /// Dropping the ledger does the same, but only logs what went wrong.
     pub fn close(&self) -> Result<(), PostgresError> {
         self.queue.close();
         self.readers.close();
@@ -179,7 +179,7 @@ impl Drop for PostgresLedger {
     }
 }
 
-/// Joins those who write, on a connection of its own.
+/// Registers this replica as a writer, on a connection for that alone.
 async fn join(
     server: &Server,
     name: &str,

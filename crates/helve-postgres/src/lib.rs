@@ -4,8 +4,8 @@
 //! one thread that writes whatever is queued in one transaction and only then acknowledges, and a hash chain of its
 //! own. PostgreSQL is the one source of truth: nothing is kept anywhere else, and time is the database's.
 //!
-//! A replica holds its runs by a lease. One that dies, hangs or is cut off loses them to another; what it says later
-//! is recorded as fenced and changes nothing.
+//! A replica holds its runs by a lease. A replica that dies, hangs or is cut off loses them to another; what it says
+//! later is recorded as fenced and changes nothing.
 
 mod audit;
 mod ledger;

@@ -210,7 +210,7 @@ impl Stored {
 pub(crate) const SEALED: &str =
     "t.value, t.version, t.changed_us, t.expires_us, t.id, t.salt, NULL::text, t.scope, t.owner, t.key";
 
-/// The digest of a row as it stands. Of no scope that is kept here: nobody vouches for that.
+/// The digest of a row as it stands. No entry vouches for a row of another scope.
 pub(crate) fn seal_of_row(row: &Row, first: usize) -> Option<String> {
     let scope: i64 = row.get(first + 7);
     let scope = MemoryScope::ALL.into_iter().find(|known| number(*known) == scope);

@@ -1,4 +1,4 @@
-//! The database's tables: made and brought up to date once, whoever comes first.
+//! The database's tables: the first replica that comes makes or migrates them, under a lock.
 
 use helve_ledger::chain::Position;
 use tokio_postgres::Client;
@@ -105,7 +105,7 @@ async fn check_server(client: &Client, server: &Server) -> Result<(), PostgresEr
     Ok(())
 }
 
-/// Begins a new life of a replica: an epoch, a chain and a lease of its own.
+/// Begins a new life of a replica, with a new epoch, chain and lease.
 pub(crate) async fn register(
     client: &Client,
     name: &str,

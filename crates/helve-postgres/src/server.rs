@@ -72,7 +72,7 @@ impl Server {
         &self.at
     }
 
-    /// A connection of its own, on the runtime that asks.
+    /// A new connection, driven by the runtime that asks.
     pub(crate) async fn connect(&self) -> Result<Link, PostgresError> {
         let (client, task) = match tokio::time::timeout(CONNECT_TIME, self.dial(&self.config)).await {
             Ok(dialled) => dialled.map_err(|error| self.unreachable(error))?,
@@ -206,7 +206,7 @@ impl Readers {
         match tokio::time::timeout(READ_TIME, client.query_typed(sql, params)).await {
             Ok(answered) => answered.map_err(PostgresError::Refused),
             Err(_) => {
-                // Its answer may still come, and is nobody's.
+                // Its answer may still come; the connection is not used again.
                 drop(deadpool_postgres::Object::take(client));
                 Err(self.server.slow(READ_TIME))
             }

@@ -8,7 +8,7 @@ use tokio_postgres::types::{ToSql, Type};
 /// A parameter with its type.
 pub(crate) type Param<'a> = (&'a (dyn ToSql + Sync), Type);
 
-/// A Rust type whose values go to the server as one type of its own.
+/// A Rust type whose values go to the server as one SQL type.
 pub(crate) trait Typed: ToSql + Sync {
     /// That type.
     const TYPE: Type;

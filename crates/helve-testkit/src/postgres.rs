@@ -13,7 +13,7 @@ const USER: &str = "helve";
 /// How long it may take to start.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// A server on loopback with a cluster of its own, durable as any. Both go with this value.
+/// A durable server on loopback with a new cluster. Both go with this value.
 pub struct Postgres {
     folder: PathBuf,
     port: u16,
@@ -47,7 +47,7 @@ impl Postgres {
         format!("postgres://{USER}@127.0.0.1:{}/{name}", self.port)
     }
 
-    /// The address of a database that is as another one is, to which nobody may be connected.
+    /// The address of a copy of a database, to which no client may be connected.
     pub fn copy(&self, database: &str) -> String {
         let name = format!("test{}", self.databases.fetch_add(1, Ordering::Relaxed));
         let template = database.rsplit('/').next().expect("there is a last part");
@@ -201,7 +201,7 @@ fn program(name: &str) -> Command {
     Command::new(path_of(name))
 }
 
-/// A program as a plain user, since PostgreSQL refuses to run as root, that ends with whoever starts it.
+/// A program as a plain user, since PostgreSQL refuses to run as root, that ends with the test.
 #[expect(clippy::disallowed_methods, reason = "a counterpart is not Helve's to confine")]
 fn plain(name: &str, args: &[&str]) -> Command {
     let mut command = Command::new("setpriv");

@@ -204,14 +204,14 @@ async fn find(db: &Client, id: ApprovalId) -> Result<Option<Approval>, Stop> {
     db.query_typed_opt(found, params![id.to_string()]).await?.map(|row| of_row(&row)).transpose()
 }
 
-/// The last question about the same thing. One that is open is the last, whatever the clock said when
+/// The last question about the same thing. An open question is the last, whatever the clock said when
 /// it was put.
 async fn last(db: &Client, binding: &str) -> Result<Option<Approval>, Stop> {
     let last = "SELECT body FROM helve.approvals WHERE binding = $1 ORDER BY state < 2 DESC, id DESC LIMIT 1";
     db.query_typed_opt(last, params![findable(binding)]).await?.map(|row| of_row(&row)).transpose()
 }
 
-/// How many questions nobody has decided and somebody still can, of one principal's calls or of all, counted up to
+/// How many questions are undecided and have not run out, of one principal's calls or of all, counted up to
 /// `max`.
 async fn pending(db: &Client, now: Timestamp, principal: Option<&str>, max: usize) -> Result<usize, Stop> {
     let alive = "SELECT count(*) FROM (SELECT 1 FROM helve.approvals \

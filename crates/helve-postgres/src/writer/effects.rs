@@ -189,7 +189,7 @@ struct Applied {
 }
 
 impl Applied {
-    /// Whether nobody has changed the value since.
+    /// Whether the value is unchanged since.
     fn still_stands(&self, current: Option<&Remembered>, now: Timestamp) -> bool {
         match current {
             Some(current) => current.version == self.version,

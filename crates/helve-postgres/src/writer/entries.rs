@@ -32,7 +32,7 @@ struct Waiting {
     payload: Option<String>,
 }
 
-/// What an entry is found by beside its call.
+/// What an entry is found by, apart from its call.
 #[derive(Default)]
 pub(super) struct Marks {
     /// The row that it vouches for.

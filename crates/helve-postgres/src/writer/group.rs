@@ -2,7 +2,7 @@
 //!
 //! What most jobs touch, runs and idempotency keys, is locked and read at the beginning and written at the end, a few
 //! statements for all of them; in between the jobs are applied in order to what was read. Other changes are made by
-//! statements of their own, in the same order.
+//! separate statements, in the same order.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -263,7 +263,7 @@ impl<'a> Group<'a> {
         self.insert(kind, Marks { fenced: true, ..Marks::default() })
     }
 
-    /// Takes over a run that nobody is at.
+    /// Takes over a run whose replica is gone, or that waits.
     pub(super) fn adopt(&mut self, run: CallId) -> Result<ports::Adoption, Stop> {
         let owner = self.runs.get(run).map(|row| row.owner);
         let lives = owner.is_some_and(|owner| self.lives.get(&owner).copied().unwrap_or(false));

@@ -69,7 +69,7 @@ impl Group<'_> {
     }
 }
 
-/// What lasts of a key. When it was last used is nobody's business, but for a code, which is good once.
+/// What lasts of a key. Its last use is left out, except of a code, which is good once.
 fn lasting(key: &Key) -> Result<String, Stop> {
     let mut lasting = key.clone();
     if key.purpose != Purpose::SignIn {

@@ -228,7 +228,7 @@ async fn write(db: &Client, statement: &str, rows: &[&KeyRow]) -> Result<Vec<Row
     Ok(written)
 }
 
-/// The call that has the key of a row, beside a claim on it.
+/// The call that has the key of a row, compared with a claim on it.
 pub(crate) fn holder_of_row(row: &Row, claim: &KeyClaim) -> Result<KeyHolder, JournalError> {
     let damaged = |error: DamagedKey| JournalError::new(error.to_string());
     match read(row) {

@@ -83,7 +83,7 @@ impl Group<'_> {
         let found = Stored::find(self.db, place).await?;
         let before = match found.map(|stored| stored.checked(place)).transpose() {
             // Who says what is to be there, or that nothing is, need not know what was. So a person can put right a
-            // value that somebody changed.
+            // value that was changed in the table.
             Err(_) if is_whatever_was(change) => None,
             checked => checked.map_err(Stop::Memory)?.filter(|value| value.is_alive(now)),
         };
@@ -213,8 +213,8 @@ async fn count(db: &Client, scope: i64, owner: &str, values: i64, bytes: i64) ->
     Ok(())
 }
 
-/// Forgets what expired first, anybody's, and returns how much. Owners whose memory somebody else changes just now are
-/// left out, so that nobody waits for another.
+/// Forgets what expired first, of all owners, and returns how much. Owners whose memory another replica changes just now
+/// are left out, so that no replica waits for another.
 async fn sweep(db: &Client, now: Timestamp, most: i64) -> Result<u64, Stop> {
     let swept = db
         .query_typed_one(

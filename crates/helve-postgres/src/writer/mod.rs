@@ -1,6 +1,6 @@
-//! The database as the writer sees it: one connection of its own, a transaction for each group.
+//! The database as the writer sees it: one connection, a transaction for each group.
 //!
-//! A group whose connection was lost at its very end may be committed or not. Then nobody is told anything until the
+//! A group whose connection was lost at its very end may be committed or not. Then no caller is answered until the
 //! database says which: the row of this replica's chain has the group's own number.
 
 mod approvals;
@@ -63,7 +63,7 @@ const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL lock_timeou
 /// How often a group is tried that stood in the way of another's.
 const TRIES: usize = 4;
 
-/// How long nobody is told what became of a group when the ledger is closed meanwhile.
+/// How long the writer still looks for the outcome of a group after the ledger was closed.
 const LAST_LOOK: Duration = Duration::from_secs(5);
 
 /// Why a group comes to an end.
@@ -138,7 +138,7 @@ pub(crate) struct Chain {
     salts: Salts,
 }
 
-/// A group whose end nobody has heard of.
+/// A group whose COMMIT was not answered.
 struct InDoubt {
     verdicts: Vec<Verdict>,
     end: Position,
@@ -149,7 +149,7 @@ struct InDoubt {
 enum Unwritten {
     /// Nothing of it is.
     Not(PostgresError),
-    /// Nobody knows whether it is.
+    /// It may be or not.
     Perhaps(Box<InDoubt>, PostgresError),
 }
 
@@ -295,7 +295,10 @@ impl Writer {
         in_doubt: InDoubt,
         error: PostgresError,
     ) -> Result<Option<Vec<Verdict>>, PostgresError> {
-        tracing::warn!(error = error.chain(), "nobody knows yet whether the last group was written");
+        tracing::warn!(
+            error = error.chain(),
+            "the last group may be written or not; the database is asked which"
+        );
         let (mut pause, mut closed_at) = (Duration::from_millis(20), None::<Instant>);
         loop {
             match self.look(&in_doubt) {

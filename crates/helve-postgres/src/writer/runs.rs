@@ -14,7 +14,7 @@ use super::Stop;
 use super::slot::{Change, Slot};
 use crate::sql::params;
 
-/// Nobody but a person is at a run that waits.
+/// The states of a run: a replica is at it, or it waits for a person.
 const RUNNING: i64 = 0;
 const WAITING: i64 = 1;
 
@@ -131,7 +131,7 @@ impl Runs {
         true
     }
 
-    /// Takes over a run that nobody is at. `owner_lives`: whether its row names a replica whose lease lasts.
+    /// Takes over a run whose replica is gone, or that waits. `owner_lives`: whether its row names a replica whose lease lasts.
     pub(super) fn adopt(&mut self, run: CallId, owner_lives: bool) -> Adoption {
         let Some(row) = self.get(run).cloned() else { return Adoption::NotOpen };
         if row.is_running() && row.owner == self.us {

@@ -83,7 +83,7 @@ impl Group<'_> {
             )
             .await?;
         self.vouch(voucher(key, changed_ms, &body), now)?;
-        // Those of long ago make room. One that somebody else changes just now is not waited for.
+        // Those of long ago make room. A session that another replica changes just now is skipped.
         self.db
             .execute_typed(
                 "DELETE FROM helve.sessions WHERE key IN (SELECT key FROM helve.sessions \

@@ -1,6 +1,6 @@
 //! A row that a group has locked: how it stood, and how it stands now.
 
-/// A row, or the place of one that is not there.
+/// A row, or its place while it is not there.
 #[derive(Debug, Clone)]
 pub(super) struct Slot<T> {
     stored: Option<T>,

@@ -53,7 +53,7 @@ async fn a_run_belongs_to_one_replica_while_its_lease_lasts() {
     assert!(two.first.request_cancel(run.id()).await.unwrap());
     assert_eq!(two.second.cancel_requests().await.unwrap(), [run.id()]);
     assert_eq!(two.first.cancel_requests().await.unwrap(), []);
-    // One that is closed leaves what it had at once.
+    // A replica that is closed leaves its runs at once.
     two.second.close().unwrap();
     assert_eq!(holder(&*two.first, &run).await, Some(Holder::Nobody));
     assert_eq!(two.first.adopt(run.id()).await.unwrap(), Adoption::Adopted);
@@ -119,7 +119,7 @@ async fn a_key_is_waited_for_on_another_replica_and_freed_with_a_lease() {
         async move { second.begin(SampleCall::new("mail/send").start(), key).await }
     });
     two.proxy.close();
-    // The lease runs out: what may be repeated is, and nobody knows of the other.
+    // The lease runs out: what may be repeated is repeated; the outcome of the other is unknown.
     assert!(matches!(waits.await.unwrap().unwrap(), Begun::Fresh));
     let again = two.second.begin(SampleCall::new("mail/send").start(), key).await.unwrap();
     assert!(matches!(again, Begun::Unknown { call_id } if call_id == call.id()), "{again:?}");
@@ -178,7 +178,7 @@ async fn a_key_that_was_taken_back_on_one_replica_is_known_on_all() {
     assert!(two.first.key_changes().await.unwrap() > before);
     let found = two.first.key(key.id).await.unwrap().unwrap();
     assert_eq!(found.state_at(now), KeyState::Revoked);
-    // Somebody who undoes that in the table only makes the key unknown.
+    // Undoing that in the table only makes the key unknown.
     two.server.sql(&two.url, "UPDATE helve.api_keys SET body = replace(body, 'revoked_at', 'r')");
     assert_eq!(two.first.key(key.id).await.unwrap(), None);
 }
