@@ -97,6 +97,7 @@ CREATE INDEX approvals_by_outer ON helve.approvals (outer_tool, id) WHERE outer_
 CREATE TABLE helve.approval_rules (
     id text COLLATE "C" PRIMARY KEY,
     tool text COLLATE "C" NOT NULL,
+    call_id text COLLATE "C" NOT NULL,
     expires_ms bigint NOT NULL,
     body text NOT NULL
 );

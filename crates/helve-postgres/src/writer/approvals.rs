@@ -191,9 +191,15 @@ async fn keep(db: &Client, approval: &Approval) -> Result<(), Stop> {
 
 async fn keep_rule(db: &Client, rule: &Rule) -> Result<(), Stop> {
     db.execute_typed(
-        "INSERT INTO helve.approval_rules (id, tool, expires_ms, body) VALUES ($1, $2, $3, $4) \
+        "INSERT INTO helve.approval_rules (id, tool, call_id, expires_ms, body) VALUES ($1, $2, $3, $4, $5) \
          ON CONFLICT (id) DO UPDATE SET expires_ms = excluded.expires_ms, body = excluded.body",
-        params![rule.id.to_string(), findable(&rule.tool), rule.expires_at.as_millisecond(), json(rule)?],
+        params![
+            rule.id.to_string(),
+            findable(&rule.tool),
+            rule.call_id.to_string(),
+            rule.expires_at.as_millisecond(),
+            json(rule)?
+        ],
     )
     .await?;
     Ok(())

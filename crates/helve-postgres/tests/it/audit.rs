@@ -4,14 +4,14 @@ use std::io::Write;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use helve_core::approval::{Ask, Asked};
+use helve_core::approval::{Ask, Asked, Decided, Rule, Ruling, Same, Verdict};
 use helve_core::identity::{Key, Purpose};
 use helve_core::label::{Label, LabelSet, Taint};
 use helve_core::memory::{MemoryChange, MemoryPlace, MemoryScope, Operation};
 use helve_core::ports::{Approvals, Begun, EffectId, Journal, Keys, Memory, Sessions};
 use helve_core::run::StepKind;
 use helve_core::session::{SessionChange, SessionKey};
-use helve_core::{Caller, ErrorCode};
+use helve_core::{ApprovalState, Caller, ErrorCode, RuleId};
 use helve_ledger::audit::query::{Among, AuditQuery, Shown};
 use helve_ledger::audit::record::{CallRecord, CallStatus};
 use helve_ledger::audit::trail::{AuditTrail, TrailError};
@@ -119,6 +119,14 @@ async fn filled(server: &Postgres) -> String {
     b.finish(call.done(json!(1)), key, done_status(json!(1))).await.unwrap();
     let ask: Ask = question("a");
     assert!(matches!(a.ask(Box::new(ask)).await.unwrap(), Asked::New(_)));
+    let Asked::New(decided) = a.ask(Box::new(question("b"))).await.unwrap() else { panic!("it is new") };
+    let (ruling, until) = (Ruling::new("ada", Timestamp::now()), decided.expires_at);
+    let (id, arguments) = (RuleId::new(Timestamp::now()), json!({ "to": "ada\u{0}" }));
+    let rule = Rule::new(id, &decided, Same::Everything, &arguments, &ruling, until);
+    let (state, granted) = (ApprovalState::Approved, Some(decided.binding.clone()));
+    let verdict = Verdict { state, ruling, granted, use_by: None, rule: Some(rule) };
+    assert!(matches!(b.decide(decided.id, Box::new(verdict)).await.unwrap(), Decided::Now(_)));
+    assert_eq!(a.rules(None, 10).await.unwrap().len(), 1);
     let caller = Caller::principal("ada").session("s");
     let place = |key: &str| MemoryPlace::of(&caller, MemoryScope::ShortTerm, key);
     let write = |value: i64| MemoryChange::new(Operation::Write(json!(value)));
@@ -140,7 +148,7 @@ async fn filled(server: &Postgres) -> String {
     url
 }
 
-const TAMPERING: [(&str, Concern); 25] = [
+const TAMPERING: [(&str, Concern); 27] = [
     (
         "UPDATE helve.entries SET head = replace(head, 'mail/send', 'mail/sent') WHERE seq = 1",
         Concern::Entries,
@@ -165,6 +173,8 @@ const TAMPERING: [(&str, Concern); 25] = [
     ),
     ("DELETE FROM helve.keys", Concern::Keys),
     ("UPDATE helve.keys SET status = replace(status, '1', '2')", Concern::Keys),
+    ("UPDATE helve.approval_rules SET body = replace(body, 'mail/send', 'mail/sent')", Concern::Approvals),
+    ("UPDATE helve.approval_rules SET call_id = ''", Concern::Approvals),
     ("UPDATE helve.approvals SET state = 1", Concern::Approvals),
     ("UPDATE helve.approvals SET body = replace(body, 'mail/send', 'mail/sent')", Concern::Approvals),
     ("UPDATE helve.effects SET before = '1'", Concern::Effects),

@@ -53,11 +53,7 @@ async fn check_table(
     check: Comparison,
 ) -> Result<Option<Difference>, PostgresError> {
     let id = columns.split(", t.").next().unwrap_or(columns);
-    let call = match table {
-        "helve.approval_rules" => "(t.body::json ->> 'call_id')",
-        _ => "t.call_id",
-    };
-    let ids = format!("SELECT {id}, {call} FROM {table} t WHERE {id} > $1 ORDER BY 1 LIMIT $2");
+    let ids = format!("SELECT {id}, t.call_id FROM {table} t WHERE {id} > $1 ORDER BY 1 LIMIT $2");
     let rows = format!(
         "SELECT {TOLD}, {columns} FROM (SELECT asked.ms AS made_ms, asked.call AS asked_call, t.* \
          FROM unnest($1::text[], $2::int8[], $3::text[]) AS asked (id, ms, call) JOIN {table} t ON {id} = asked.id) AS t"
