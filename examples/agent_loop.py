@@ -28,8 +28,19 @@ def ask(url, headers, body=None):
         return json.load(response)
 
 
+def all_tools(form):
+    """The tools, page by page."""
+    tools, more = [], ""
+    while True:
+        page = ask(f"{HELVE}/v1/tools?format={form}{more}", KEY)
+        tools += page["tools"]
+        if "next_cursor" not in page:
+            return tools
+        more = "&cursor=" + page["next_cursor"]
+
+
 def run(task):
-    tools = ask(HELVE + "/v1/tools?format=anthropic", KEY)["tools"]
+    tools = all_tools("anthropic")
     messages, session = [{"role": "user", "content": task}], str(uuid.uuid4())
     while True:
         said = ask(MODEL + "/v1/messages", MODEL_KEY,

@@ -26,6 +26,7 @@ impl<'u> App<'u> {
     /// do not fail by a broken one.
     pub(crate) fn load_config(&mut self) -> Result<Loaded, Failure> {
         let loaded = load(&self.inputs)?;
+        self.note(&loaded.set_aside);
         self.note(&loaded.remarks);
         Ok(loaded)
     }

@@ -5,6 +5,7 @@ pub mod context;
 pub mod error;
 pub mod event;
 pub mod outcome;
+pub mod tool_code;
 pub mod trace;
 
 use std::sync::Arc;
@@ -179,6 +180,17 @@ impl Advice {
     pub fn sureness(&self) -> String {
         let sure = self.confidence.filter(|confidence| (0.0..=1.0).contains(confidence));
         sure.map(|sure| format!(" ({:.0}% sure)", sure * 100.0)).unwrap_or_default()
+    }
+
+    /// For a person: what it decided, how sure it was and why.
+    pub fn words(&self) -> String {
+        let action = match self.action {
+            AdvisedAction::Execute => "run it",
+            AdvisedAction::RequestApproval => "ask a person",
+            AdvisedAction::Deny => "do not run it",
+        };
+        let why = self.reasoning.as_deref().map(|why| format!(": {why}")).unwrap_or_default();
+        format!("{action}{}{why}", self.sureness())
     }
 }
 

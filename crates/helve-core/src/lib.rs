@@ -32,7 +32,7 @@ pub mod identity;
 pub mod ports;
 
 // The words of the domain stand at the root too, whatever folder they are in.
-pub use call::{caller, context, error, event, outcome, trace};
+pub use call::{caller, context, error, event, outcome, tool_code, trace};
 pub use gate::{approval, hook, label, limit, permission};
 pub use identity::principal;
 pub use record::{memory, run, session};
@@ -49,7 +49,7 @@ pub use definition::{
     Annotations, Assumed, Category, Definition, DefinitionError, Example, Facet, FailureMode, Risk, SendsTo,
     Source,
 };
-pub use error::{ErrorCode, ErrorKind, Stage, ToolCode, ToolError};
+pub use error::{ErrorCode, ErrorKind, Stage, ToolError};
 pub use event::Event;
 pub use gate::{Action, PolicyRequest, PolicyResource, Stance, Vote, VoteSource};
 pub use helve_schema::{FieldError, Problem, Repair, Schema};
@@ -61,6 +61,7 @@ pub use outcome::{Outcome, Output, Pending, Status};
 pub use parameter::{Parameter, ParameterType};
 pub use preview::Preview;
 pub use tool::{Handler, Implementation, RetryIf, Spellings, Tool};
+pub use tool_code::{CodeName, ToolCode, UnknownCode};
 
 /// A boxed future: what our object-safe async ports return.
 ///

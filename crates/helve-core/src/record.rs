@@ -24,6 +24,7 @@ use crate::gate::Stance;
 use crate::id::{ApprovalId, CallId};
 use crate::outcome::Repair;
 use crate::run::{EffectReport, Part, Step};
+use crate::tool_code::ToolCode;
 use crate::trace::SpanContext;
 
 /// JSON text that is kept as it is.
@@ -91,6 +92,7 @@ impl Entry {
             ending: Ending {
                 status: EndStatus::Done,
                 code: None,
+                tool_code: None,
                 stage: None,
                 approval_id: None,
                 replay_of: None,
@@ -192,6 +194,9 @@ pub struct Ending {
     /// The error's code.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<ErrorCode>,
+    /// The tool's own code for it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub tool_code: Option<ToolCode>,
     /// Where in the pipeline the error happened.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stage: Option<Stage>,
@@ -225,6 +230,14 @@ pub struct Ending {
     /// What the call cost.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Box<Cost>>,
+}
+
+impl Ending {
+    /// The name of what went wrong: the tool's own code, else the stable one.
+    pub fn error_name(&self) -> Option<&str> {
+        let stable = self.code.map(ErrorCode::as_str);
+        self.tool_code.as_ref().map(ToolCode::as_str).or(stable)
+    }
 }
 
 /// What the gate said to a call, and by what.

@@ -186,7 +186,7 @@ fn open(inputs: &Inputs) -> Result<Opened, HostError> {
     let loaded = load(inputs)?;
     let page = page::configured(&loaded)?;
     wire::journal::keep_adopted(&loaded)?;
-    let mut remarks = loaded.remarks.clone();
+    let mut remarks: Vec<_> = loaded.set_aside.iter().chain(&loaded.remarks).cloned().collect();
     let tools = wire::tools(&loaded)?;
     remarks.extend(tools.remarks);
     remarks.extend(tools.broken.iter().map(|one| one.remark()));

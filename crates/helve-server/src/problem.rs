@@ -4,7 +4,7 @@ use axum::body::Body;
 use axum::http::{HeaderValue, Response, StatusCode, header};
 use helve::approvals::DecideError;
 use helve::ports::JournalError;
-use helve::{CallId, ErrorCode, FieldError, ToolError};
+use helve::{CallId, ErrorCode, FieldError, ToolCode, ToolError};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -35,6 +35,9 @@ pub(crate) struct Details {
     /// a call.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<ErrorCode>,
+    /// The tool's own code for it, as in `FILE_EXISTS`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_code: Option<ToolCode>,
     /// Whether calling again can help.
     #[serde(skip_serializing_if = "Option::is_none")]
     retryable: Option<bool>,
@@ -82,6 +85,7 @@ impl Problem {
             status: status.as_u16(),
             detail: detail.into(),
             code: None,
+            tool_code: None,
             retryable: None,
             may_have_happened: false,
             nothing_done: false,
@@ -138,6 +142,7 @@ impl Problem {
     pub(crate) fn of(error: &ToolError, call: Option<CallId>) -> Self {
         let mut problem = Self::new(status_of(error.code()), error.message());
         problem.0.code = Some(error.code());
+        problem.0.tool_code = error.own_code().cloned();
         problem.0.retryable = Some(error.is_retryable());
         problem.0.may_have_happened = error.may_have_happened();
         problem.0.nothing_done = error.did_nothing();

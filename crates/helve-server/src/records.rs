@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use helve::ports::JournalError;
 use helve::record::{Ending, Facts, Payload, RawJson};
 use helve::run::StepKind;
-use helve::{ApprovalId, BoxFuture, CallId, ErrorCode, Risk, Stance};
+use helve::{ApprovalId, BoxFuture, CallId, CodeName, Risk, Stance};
 use jiff::Timestamp;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
@@ -34,8 +34,8 @@ pub struct RecordQuery {
     /// What became of it.
     #[schemars(extend("enum" = ["started", "done", "returned", "failed", "denied", "pending", null]))]
     pub status: Option<String>,
-    /// The error's code.
-    pub code: Option<ErrorCode>,
+    /// The error's code, or the tool's own.
+    pub code: Option<CodeName>,
     /// Who answers for it. Callers see their own calls, whatever stands here.
     pub principal: Option<String>,
     /// The caller's session.

@@ -8,8 +8,8 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use helve_core::ErrorCode;
 use helve_core::ports::{Journal, Runs};
+use helve_core::{CodeName, ErrorCode};
 use helve_store::{Among, AuditQuery, Store, StoreOptions};
 use helve_testkit::entries::SampleCall;
 use jiff::{SignedDuration, Timestamp};
@@ -45,7 +45,11 @@ fn main() {
     search(&store, "a tool that was never called", &query(|query| query.tool = Some("no/such".into())));
     search(&store, "tools that no pattern fits", &query(|query| query.tool = Some("no/*".into())));
     search(&store, "a caller who never called", &query(|query| query.principal = Some("nobody".into())));
-    search(&store, "a code that never came", &query(|query| query.code = Some(ErrorCode::OutputTooLarge)));
+    search(
+        &store,
+        "a code that never came",
+        &query(|query| query.code = Some(CodeName::Stable(ErrorCode::OutputTooLarge))),
+    );
     search(&store, "a decision that nobody made", &query(|query| query.by = Some("policy x".into())));
     search(&store, "the latest 20 runs", &query(|query| (query.among, query.limit) = (Among::Runs, 20)));
     runtime.block_on(every_run(&store));

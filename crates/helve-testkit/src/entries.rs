@@ -114,6 +114,7 @@ impl SampleCall {
         let ending = Ending {
             status,
             code,
+            tool_code: None,
             stage: code.map(|_| Stage::Execute),
             approval_id: None,
             replay_of: None,

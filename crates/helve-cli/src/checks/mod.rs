@@ -112,6 +112,7 @@ pub(crate) fn all(app: &App<'_>, purpose: Purpose) -> Vec<Check> {
         }
     };
     checks.push(configuration(&loaded));
+    checks.extend(loaded.set_aside.iter().map(|remark| Check::set_aside("configuration", remark)));
     checks.extend(loaded.remarks.iter().map(|remark| Check::from_remark("configuration", remark)));
     match purpose {
         Purpose::Look => {

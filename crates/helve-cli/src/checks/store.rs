@@ -38,7 +38,7 @@ pub(super) fn look(loaded: &Loaded) -> (Vec<Check>, Option<Glance>) {
         })
     });
     let (check, glance) = match glance {
-        Ok(None) => (Check::good("journal", format!("{} is made at the first use", short(path))), None),
+        Ok(None) => (Check::good("journal", place(loaded, " is made at the first use")), None),
         Ok(Some(glance)) => (of_glance(loaded, &glance), Some(glance)),
         Err(failure) => (Check::from_failure("journal", failure), None),
     };
@@ -57,7 +57,7 @@ pub(super) fn look(loaded: &Loaded) -> (Vec<Check>, Option<Glance>) {
 fn of_glance(loaded: &Loaded, glance: &Glance) -> Check {
     match &glance.quarantine {
         Some(why) => quarantined(why),
-        None => Check::good("journal", short(&loaded.journal_path)),
+        None => Check::good("journal", place(loaded, "")),
     }
 }
 
@@ -74,7 +74,17 @@ fn open(loaded: &Loaded) -> Result<Check, Failure> {
     if let Some(why) = quarantine {
         return Ok(quarantined(&why));
     }
-    Ok(Check::good("journal", short(&loaded.journal_path)))
+    Ok(Check::good("journal", place(loaded, "")))
+}
+
+/// The journal's file, and that there is another one: who looks for a call, or wonders why a server does not know a
+/// key, may be looking at the wrong one.
+fn place(loaded: &Loaded, what: &str) -> String {
+    let here = short(&loaded.journal_path);
+    match wire::journal::outside(loaded) {
+        Some(other) => format!("{here}{what}; calls without a project are in {}", short(&other)),
+        None => format!("{here}{what}"),
+    }
 }
 
 /// Writes and syncs a file where the journal is: what every recorded change waits for.

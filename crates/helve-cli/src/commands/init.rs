@@ -2,11 +2,10 @@
 
 use std::fs::OpenOptions;
 use std::io::{ErrorKind, Write};
-use std::path::Path;
 
-use helve_host::config::find::{self, FILE_NAME};
-use helve_host::config::load;
+use helve_host::config::find::FILE_NAME;
 use helve_host::config::origin::short;
+use helve_host::config::{Loaded, load};
 use helve_host::wire;
 use serde_json::json;
 
@@ -48,21 +47,24 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     let paint = app.ui.paint();
     app.ui.line(format!("{} wrote {}", paint.good("✓"), paint.bold(FILE_NAME)))?;
-    app.ui.note(recorded(&loaded.journal_path, is_adopted))?;
+    app.ui.note(recorded(&loaded, is_adopted))?;
     app.ui.note("uncomment a tool in it, then: helve tools lint helve.toml && helve tools list")?;
     Ok(Exit::Done)
 }
 
 /// Where calls in this folder are recorded from now on.
-fn recorded(journal: &Path, is_adopted: bool) -> String {
-    let shown = short(journal);
+fn recorded(loaded: &Loaded, is_adopted: bool) -> String {
+    let shown = short(&loaded.journal_path);
     if is_adopted {
         return format!("calls here go on in {shown}, which the running `helve up` uses");
     }
-    match find::user_journal().filter(|user| user != journal && user.exists()) {
+    match wire::journal::outside(loaded) {
         Some(user) => {
             let user = short(&user);
-            format!("calls here are recorded in {shown}; earlier ones without a project stay in {user}")
+            format!(
+                "calls here are recorded in {shown}; earlier ones without a project stay in {user}, and servers that \
+                 run already (`helve mcp serve`) use that until they are restarted"
+            )
         }
         None => format!("calls here are recorded in {shown}"),
     }

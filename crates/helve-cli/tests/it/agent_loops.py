@@ -12,7 +12,7 @@ ask, HELVE, MODEL, KEY = agent_loop.ask, agent_loop.HELVE, agent_loop.MODEL, age
 
 def run(form, path, key, first, request, kept, text):
     """`key` is where a request has the conversation, `kept` what of an answer belongs to it."""
-    tools = ask(f"{HELVE}/v1/tools?format={form}", KEY)["tools"]
+    tools = agent_loop.all_tools(form)
     messages, turn = [first], 0
     while True:
         turn += 1

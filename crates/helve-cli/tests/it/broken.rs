@@ -24,7 +24,7 @@ struct Part {
     place: &'static str,
 }
 
-const PARTS: [Part; 8] = [
+const PARTS: [Part; 11] = [
     Part {
         text: "[[tool.http]]\nname = 'bad'\ndescription = 'Is broken.'\nurll = 'https://x.example'\n",
         name: "bad",
@@ -68,6 +68,19 @@ const PARTS: [Part; 8] = [
         tool: "bad",
         place: ":10:",
     },
+    Part {
+        text: "[tool.map]\nname = 'bad'\ndescription = 'Is a table.'\nover = 'input.all'\n",
+        name: "bad",
+        tool: "bad",
+        place: ":7:",
+    },
+    Part {
+        text: "[[tool.htp]]\nname = 'bad'\ndescription = 'Is of no sort.'\nurl = 'https://x.example'\n",
+        name: "bad",
+        tool: "bad",
+        place: ":7:",
+    },
+    Part { text: "[mcp.servers.bad]\nargs = ['x']\n", name: "bad", tool: "bad/x", place: ":8:1" },
 ];
 
 /// A tool with a key that there is not.
@@ -292,6 +305,56 @@ fn a_check_by_a_broken_tool_does_not_hold() {
     let ran = home.run(&["--config", "helve.toml", "call", "greet"]);
     assert!(ran.code == 1 && ran.stderr.contains("precondition_failed"), "{}", ran.all());
     assert_eq!(home.run(&["--config", "helve.toml", "call", "math-eval", "expression=1+1"]).code, 0);
+}
+
+#[test]
+fn what_only_adds_something_is_left_out_where_it_is_wrong() {
+    for (text, place) in [
+        ("[resources.db]\nfil = 'x'\n", "helve.toml:8:1"),
+        ("[checks.ok]\ntool = 7\nexpect = 'result'\n", "helve.toml:8:1"),
+        ("[checks.ok]\ntool = 'nobody'\nexpect = 'result'\n", "helve.toml:8:1"),
+        ("[checks.ok]\ntool = 'time-now'\nexpect = 'result +'\n", "helve.toml:8:1"),
+        ("[integrations.crm]\nenvv = 'CRM'\n", "helve.toml:8:1"),
+        ("[web.secrets.key]\nhosts = ['x.example']\n", "helve.toml:7:"),
+        ("[something]\nof = 'mine'\n", "helve.toml:7:2"),
+        ("[[something]]\nof = 'mine'\n", "helve.toml:7:"),
+        ("[toolz.http]\nname = 'x'\n", "helve.toml:7:2"),
+    ] {
+        let home = Home::new();
+        home.write("helve.toml", format!("{GOOD}{text}"));
+        let config = ["--config", "helve.toml"];
+        let called = home.run(&[&config[..], &["call", "greet"]].concat());
+        assert_eq!((called.code, called.stdout.trim()), (0, "hello"), "{text}\n{}", called.stderr);
+        let doctor = home.run(&[&config[..], &["doctor"]].concat());
+        assert!(doctor.stdout.contains(place), "{text}\n{}", doctor.all());
+        // As the project's own, before anybody has trusted it.
+        assert_eq!(home.run(&["call", "math-eval", "expression=1+1"]).code, 0, "{text}");
+    }
+}
+
+#[test]
+fn a_web_tool_that_cannot_be_made_leaves_the_others_working() {
+    let home = Home::new();
+    home.write("helve.toml", format!("{GOOD}[web.secrets.key]\nenv = 'KEY'\nhosts = []\n"));
+    let config = ["--config", "helve.toml"];
+    assert_eq!(home.run(&[&config[..], &["call", "greet"]].concat()).code, 0);
+    let ran = home.run(&[&config[..], &["call", "http-get", "url=https://x.example"]].concat());
+    assert!(ran.code == 1 && ran.stderr.contains("`http-get` is broken"), "{}", ran.all());
+    let doctor = home.run(&[&config[..], &["doctor"]].concat());
+    assert!(doctor.code == 1 && doctor.stdout.contains("list the `hosts`"), "{}", doctor.all());
+}
+
+/// Whoever mistypes what keeps something out must not learn of it by what comes in.
+#[test]
+fn a_mistyped_table_of_the_gate_refuses_the_file() {
+    for text in
+        ["[rule]\ndeny = ['greet']\n", "[securty]\nask_from = 'low'\n", "deny = ['greet']\n", "[polices]\n"]
+    {
+        let home = Home::new();
+        home.write("helve.toml", format!("{text}{GOOD}"));
+        let ran = home.run(&["call", "greet"]);
+        assert!(ran.code == 2 && ran.stderr.contains("helve.toml:1:"), "{text}\n{}", ran.all());
+    }
 }
 
 #[test]

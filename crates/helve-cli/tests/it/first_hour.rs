@@ -414,6 +414,38 @@ fn a_path_of_any_length_is_whole_in_the_command_to_copy_and_is_one_word_there() 
     }
 }
 
+/// An address is there to be copied.
+#[test]
+fn addresses_of_servers_stand_whole_on_terminals_of_any_width() {
+    let url = format!("https://mcp.example.com/{}/mcp", "tenant".repeat(8));
+    for columns in [20, 60, 80, 120] {
+        let home = Home::new();
+        home.write(
+            "helve.toml",
+            format!("[mcp.servers.docs]\nurl = '{url}'\n[mcp.servers.b]\ncommand = 'true'\n"),
+        );
+        assert_whole(&on_terminal(&home, columns, "mcp list", ""), &url, columns);
+    }
+}
+
+/// `helve mcp serve` before there is a project leaves its calls in the user's journal. Who looks for them in the
+/// project's is told where they are.
+#[test]
+fn whoever_looks_into_one_journal_is_told_of_the_other() {
+    let home = Home::new();
+    assert_eq!(home.run(&["call", "math-eval", "expression=1+1"]).code, 0);
+    let made = home.run(&["init"]);
+    assert!(made.all().contains("~/.local/state/helve/helve.db"), "{}", made.all());
+    let listed = home.run(&["audit", "list"]);
+    let command = "helve audit list --set journal.path='~/.local/state/helve/helve.db'";
+    assert!(listed.all().contains(command), "{}", listed.all());
+    let there = home.json(&["audit", "list", "--set", "journal.path=~/.local/state/helve/helve.db"]);
+    assert_eq!(there[0]["tool"], "math-eval");
+    assert!(home.run(&["doctor"]).stdout.contains("calls without a project are in ~/.local/state"));
+    let made = home.run(&["keys", "create", "ci", "--service"]);
+    assert!(made.stderr.contains("those that use ~/.local/state/helve/helve.db do not"), "{}", made.all());
+}
+
 /// What fits the schema is not yet what works: `text` is a text, and no expression.
 #[test]
 fn the_arguments_shown_beside_an_error_work() {

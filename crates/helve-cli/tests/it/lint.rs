@@ -510,6 +510,57 @@ steps = [{ name = "stats", tool = "text-stats", arguments = { text = "{{ input.t
 }
 
 #[test]
+fn a_script_that_is_not_there_and_a_field_in_a_condition_that_nobody_gives_are_found() {
+    let home = Home::new();
+    home.write("here.py", "");
+    home.write(
+        "helve.toml",
+        r#"
+[[tool.program]]
+name = "gone"
+description = "Runs a script that is not there."
+command = "sh"
+args = ["-u", "scripts/missing.py", "other.py"]
+
+[[tool.program]]
+name = "none"
+description = "Runs a program that nobody has."
+command = "no-such-program-anywhere"
+
+[[tool.program]]
+name = "here"
+description = "Runs a script that is there."
+command = "sh"
+args = ["here.py", "not-its-script.py"]
+
+[[tool.sequence]]
+name = "measure"
+description = "Measures a text."
+parameters = [{ name = "text", type = "string", description = "The text.", required = true }]
+steps = [
+    { name = "stats", tool = "text-stats", arguments = { text = "{{ input.text }}" } },
+    { name = "now", tool = "time-now", when = "input.txet != ''" },
+    { name = "late", tool = "time-now", when = "steps.stats.wrods > 3" },
+]
+"#,
+    );
+    let ran = home.run(&["tools", "lint", "helve.toml"]);
+    for (level, said) in [
+        ("warning", "gone args/1: there is no file `scripts/missing.py`, so the tool cannot run"),
+        ("warning", "none command: cannot start `no-such-program-anywhere`"),
+        ("error", "measure steps/1/when: `input.txet`: the tool takes no such field; did you mean `text`?"),
+        (
+            "error",
+            "measure steps/2/when: `steps.stats.wrods`: `text-stats` returns no such field; did you mean `words`?",
+        ),
+    ] {
+        let is_said = ran.stdout.lines().any(|line| line.contains(&format!("{level}: {said}")));
+        assert!(is_said, "{said}\n{}", ran.all());
+    }
+    assert_eq!(ran.stdout.matches("cannot run").count(), 1, "{}", ran.all());
+}
+
+#[test]
 fn a_key_that_others_call_so_is_the_one_that_we_have() {
     let home = Home::new();
     home.write("pets.yaml", PETS);

@@ -63,7 +63,10 @@ struct Desk {
 
 impl Desk {
     fn new() -> Self {
-        let home = Home::new();
+        Self::at(Home::new())
+    }
+
+    fn at(home: Home) -> Self {
         let examples = home.project().join("examples");
         std::fs::create_dir(&examples).unwrap();
         std::fs::copy(repository().join("examples/agent_loop.py"), examples.join("agent_loop.py")).unwrap();
@@ -158,6 +161,28 @@ fn the_same_loop_runs_in_every_providers_format() {
     }
 }
 
+/// A loop that took the first page for all would hide tools from its model.
+#[test]
+fn the_example_reads_every_page_of_tools() {
+    let home = Home::new();
+    let tool = |n: usize| {
+        format!(
+            "[[tool.http]]\nname = \"tool-{n}\"\ndescription = \"One of many.\"\nurl = \"https://example.com/{n}\"\n"
+        )
+    };
+    let config: String = (0..230).map(tool).collect();
+    home.write("helve.toml", &config);
+    let desk = Desk::at(home);
+    let key = desk.up.key(&desk.home, &["reviewer", "--agent"]);
+    let url = format!("http://{}", desk.up.address);
+    let variables =
+        [("HELVE_URL", &*url), ("HELVE_KEY", &*key), ("ANTHROPIC_API_KEY", "k"), ("ANTHROPIC_MODEL", "m")];
+    let count = "import sys; sys.path.insert(0, 'examples'); import agent_loop; \
+                 print(len([t for t in agent_loop.all_tools('anthropic') if t['name'].startswith('tool-')]))";
+    let counted = desk.shell(&format!("python3 -c \"{count}\""), &variables);
+    assert_eq!(counted.trim(), "230");
+}
+
 #[test]
 fn the_quickstart_for_claude_code_runs_as_shown() {
     let desk = Desk::new();
@@ -170,6 +195,16 @@ fn the_quickstart_for_claude_code_runs_as_shown() {
         let command = settings["hooks"][event][0]["hooks"][0]["command"].as_str().unwrap();
         desk.shell(&format!("echo '{{\"tool_name\": \"Read\", \"tool_input\": {{}}}}' | {command}"), &[]);
     }
+}
+
+/// The page's hook goes where Helve reads it, also for those who keep their configuration elsewhere.
+#[test]
+fn the_quickstart_for_claude_code_works_with_another_configuration_folder() {
+    let desk = Desk::new();
+    let config = desk.home.project().parent().unwrap().join("settings");
+    let said = desk.run_page("quickstart-claude-code.md", &[("XDG_CONFIG_HOME", config.to_str().unwrap())]);
+    assert!(said.contains("secrets live there"), "{said}");
+    assert!(config.join("helve/helve.toml").exists());
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::home::Home;
+use crate::up::Up;
 
 const TOOLS: &str = r#"
 [integrations.acme]
@@ -97,6 +98,42 @@ fn a_tools_own_error_has_its_name() {
         (&error["code"], &error["tool_code"], &error["retryable"]),
         (&json!("execution_failed"), &json!("NO_STOCK"), &json!(true))
     );
+}
+
+/// In every place where somebody reads of a failure: callers over HTTP, listeners, and who looks later.
+#[test]
+fn a_tools_own_error_has_its_name_everywhere() {
+    let home = home();
+    let up = Up::start(&home);
+    let (token, own) = (up.token(), json!("NO_STOCK"));
+    let (status, problem) = up.call(&token, "stock", json!({}));
+    assert_eq!((status, &problem["code"]), (502, &json!("execution_failed")), "{problem}");
+    assert_eq!(problem["tool_code"], own);
+
+    let call = json!({ "type": "tool_use", "id": "toolu_1", "name": "stock", "input": {} });
+    let message = json!({ "message": { "role": "assistant", "content": [call] } });
+    let (_, answer) = up.with("POST /v1/answers", &token, message);
+    assert_eq!(answer["calls"][0]["tool_code"], own, "{answer}");
+
+    let (_, records) = up.with("GET /v1/audit?code=NO_STOCK", &token, Value::Null);
+    assert_eq!(records.as_array().unwrap().len(), 2, "{records}");
+    let (_, document) = up.with("GET /v1/openapi.json", &token, Value::Null);
+    let schemas = &document["components"]["schemas"];
+    for schema in ["Problem", "Ending", "AnsweredCall"] {
+        assert!(schemas[schema]["properties"]["tool_code"].is_object(), "{schema}");
+    }
+
+    let listed = home.json(&["audit", "list", "--code", "NO_STOCK"]);
+    let ending = &listed[0]["ending"];
+    assert_eq!((&ending["code"], &ending["tool_code"]), (&json!("execution_failed"), &own));
+    assert_eq!(listed.as_array().unwrap().len(), 2);
+    assert_eq!(home.json(&["audit", "list", "--code", "NO_SUCH_CODE"]), json!([]));
+    assert_eq!(home.json(&["audit", "list", "--code", "execution_failed"]).as_array().unwrap().len(), 2);
+    assert!(home.run(&["audit", "list"]).stdout.contains("failed (NO_STOCK)"));
+    let id = listed[0]["call_id"].as_str().unwrap();
+    let shown = home.run(&["audit", "show", id]).stdout;
+    assert!(shown.contains("failed (NO_STOCK)") && shown.contains("execution_failed"), "{shown}");
+    assert_eq!(home.run(&["audit", "list", "--code", "no such"]).code, 2);
 }
 
 #[test]

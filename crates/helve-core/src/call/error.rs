@@ -9,6 +9,8 @@ pub use helve_schema::FieldError;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::tool_code::ToolCode;
+
 macro_rules! codes {
     ($($(#[$doc:meta])* $variant:ident $text:literal $kind:ident $retry:ident;)*) => {
         /// What went wrong, in a word that never changes.
@@ -177,38 +179,6 @@ stages! {
 impl fmt::Display for Stage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(self.as_str())
-    }
-}
-
-/// A tool's own code for what went wrong, such as `FILE_EXISTS`: capital letters, digits and `_`.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(try_from = "String")]
-#[schemars(with = "String")]
-pub struct ToolCode(Box<str>);
-
-impl ToolCode {
-    /// Most characters in a code.
-    pub const CHARS_MAX: usize = 64;
-
-    /// None where it is no such code.
-    pub fn new(text: &str) -> Option<Self> {
-        let is_inner = |c: u8| c.is_ascii_uppercase() || c.is_ascii_digit() || c == b'_';
-        let starts = text.as_bytes().first().is_some_and(u8::is_ascii_uppercase);
-        (starts && text.len() <= Self::CHARS_MAX && text.bytes().all(is_inner)).then(|| Self(text.into()))
-    }
-
-    /// The code as text.
-    pub fn as_str(&self) -> &str {
-        &self.0
-    }
-}
-
-impl TryFrom<String> for ToolCode {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        Self::new(&text)
-            .ok_or("a tool's own code is made of capital letters, digits and `_`, as in `FILE_EXISTS`")
     }
 }
 
@@ -387,6 +357,11 @@ impl ToolError {
     /// The tool's own code for it, where it has one.
     pub fn tool_code(&self) -> Option<&str> {
         self.0.tool_code.as_ref().map(ToolCode::as_str)
+    }
+
+    /// The same, as a code.
+    pub fn own_code(&self) -> Option<&ToolCode> {
+        self.0.tool_code.as_ref()
     }
 
     /// The name of what went wrong, for people and models: the tool's own code, else the stable one.

@@ -11,6 +11,7 @@ use crate::error::ErrorCode;
 use crate::id::{ApprovalId, CallId};
 use crate::name::{Layer, ToolName};
 use crate::run::Progress;
+use crate::tool_code::ToolCode;
 
 /// Something that happened.
 #[derive(Debug, Clone, PartialEq, Serialize, schemars::JsonSchema)]
@@ -81,6 +82,9 @@ pub enum EventKind {
         tool: Arc<str>,
         /// The error that it failed with.
         code: ErrorCode,
+        /// The tool's own code for it.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        tool_code: Option<ToolCode>,
         /// How long it took.
         duration_us: u64,
         /// Whether the tool may have done its work, and nobody knows. Told once: an answer from the record does

@@ -190,6 +190,12 @@ impl Output {
     pub fn failure(error: &ToolError) -> Self {
         Self { value: json!({ "error": error }), is_failure: true }
     }
+
+    /// The error within an answer that a tool's failure mode made of it.
+    pub fn error(&self) -> Option<ToolError> {
+        let error = self.is_failure.then(|| self.value.get("error"))??;
+        serde_json::from_value(error.clone()).ok()
+    }
 }
 
 /// A question put to a person.

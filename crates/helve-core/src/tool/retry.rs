@@ -5,7 +5,8 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::error::{ErrorCode, ToolCode, ToolError};
+use crate::error::{ErrorCode, ToolError};
+use crate::tool_code::ToolCode;
 
 /// When to try again, how often, and how long to wait.
 ///

@@ -1,7 +1,7 @@
 //! Settings of a project's file that reach further than its own folder, and count once a person has
 //! trusted them: all of them together, exactly as they are shown.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::path::{Path, PathBuf};
 
 use helve_mcp::trust::{Scope, Verdict};
@@ -9,6 +9,7 @@ use serde_json::{Map, Value, json};
 
 use super::Origin;
 use super::document::{Document, at};
+use super::parts::{Problem, is_below};
 use super::place::{Lead, OwnFolder};
 use super::pointer::{dotted, leaves};
 use super::standing::{Standing, standing};
@@ -46,11 +47,20 @@ pub(super) struct Sorted {
     pub(super) refused: Vec<(String, Remark)>,
 }
 
-/// Tells apart what a project's file says. `before` is what counts without it, `set` what was given.
-pub(super) fn sort(document: &Document, before: &Value, set: &HashMap<String, Origin>) -> Sorted {
+/// Tells apart what a project's file says, but for parts of it that are wrong. `before` is what counts without it,
+/// `set` what was given.
+pub(super) fn sort(
+    document: &Document,
+    wrong: &BTreeMap<String, Vec<Problem>>,
+    before: &Value,
+    set: &HashMap<String, Origin>,
+) -> Sorted {
     let own = OwnFolder::of(&document.path);
     let (mut asked, mut inside, mut refused) = (Vec::new(), Vec::new(), Vec::new());
     leaves(&document.value, String::new(), &mut |pointer, value| {
+        if wrong.keys().any(|part| is_below(&pointer, part)) {
+            return;
+        }
         let former = before.pointer(&pointer).unwrap_or(&Value::Null);
         let named = match standing(&pointer) {
             Standing::Inside | Standing::InsideToo => paths(value),

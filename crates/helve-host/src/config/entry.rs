@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use super::Origin;
 use super::document::Document;
-use super::parts::Problem;
+use super::parts::{self, Problem};
 
 /// The lists in a file, each with the sort of its entries.
 pub(super) const TOOL_LISTS: [(&str, ToolKind); 7] = [
@@ -112,9 +112,17 @@ pub fn tool_entries(
     document: &Arc<Document>,
     wrong: &BTreeMap<String, Vec<Problem>>,
 ) -> Vec<ToolEntry> {
-    let entries = TOOL_LISTS.into_iter().flat_map(|(list, kind)| {
-        let items = document.value.pointer(list).and_then(Value::as_array).into_iter().flatten();
-        items.enumerate().map(move |(index, value)| (format!("{list}/{index}"), kind, value))
+    let entries = parts::tool_lists(&document.value).into_iter().flat_map(|list| {
+        // Of a list that there is not every entry is broken, whatever its sort was meant to be.
+        let kind =
+            TOOL_LISTS.iter().find(|(known, _)| *known == list).map_or(ToolKind::Http, |(_, kind)| *kind);
+        let (items, table) = match document.value.pointer(&list) {
+            Some(Value::Array(items)) => (&items[..], None),
+            Some(table @ Value::Object(_)) => (&[][..], Some((list.clone(), kind, table))),
+            _ => (&[][..], None),
+        };
+        let numbered = items.iter().enumerate();
+        numbered.map(move |(index, value)| (format!("{list}/{index}"), kind, value)).chain(table)
     });
     entries
         .map(|(pointer, kind, value)| ToolEntry {

@@ -162,9 +162,26 @@ const ELSEWHERE_CALLED: [(&str, &str); 8] = [
     ("path", "document"),
 ];
 
-/// If the last step of `pointer` is no key of the object around it: a hint what was meant, which
-/// may be empty.
-pub(super) fn unknown_key(pointer: &str, schema: &Schema) -> Option<String> {
+/// A key that there is not.
+pub(super) struct Unknown {
+    /// What was probably meant.
+    pub(super) meant: Option<String>,
+    /// What there is in its place.
+    known: Vec<String>,
+}
+
+impl std::fmt::Display for Unknown {
+    /// As a hint after the key.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match &self.meant {
+            Some(meant) => write!(f, "; did you mean `{meant}`?"),
+            None => write!(f, "; known here: {}", self.known.join(", ")),
+        }
+    }
+}
+
+/// If the last step of `pointer` is no key of the object around it: what was meant.
+pub(super) fn unknown_key(pointer: &str, schema: &Schema) -> Option<Unknown> {
     let (parent, key) = pointer.rsplit_once('/')?;
     let known = properties(schema, parent);
     if known.is_empty() || known.iter().any(|name| name == key) {
@@ -178,10 +195,8 @@ pub(super) fn unknown_key(pointer: &str, schema: &Schema) -> Option<String> {
         let all = sections().into_iter().flat_map(|section| section.keys).map(|key| key.key);
         all.filter(|path| !path.contains("[]")).find(|path| path.rsplit('.').next() == Some(key))
     };
-    Some(match here.or_else(elsewhere) {
-        Some(meant) => format!("; did you mean `{meant}`?"),
-        None => format!("; known here: {}", known.join(", ")),
-    })
+    let meant = here.or_else(elsewhere);
+    Some(Unknown { meant, known })
 }
 
 fn properties(schema: &Schema, pointer: &str) -> Vec<String> {

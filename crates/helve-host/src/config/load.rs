@@ -35,14 +35,14 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, HostError> {
 
     let mut merged = serde_json::to_value(Config::default()).expect("defaults are plain data");
     let mut origins = HashMap::new();
-    let (mut tools, mut refused) = (Vec::new(), Vec::new());
+    let (mut tools, mut refused, mut set_aside) = (Vec::new(), Vec::new(), Vec::new());
     let (mut hooks, mut broken_hooks, mut broken_servers) = (Vec::new(), Vec::new(), BTreeMap::new());
     let (mut settings, mut in_use) = (AskedSettings::none(), AskedSettings::none());
     let project_was_found = inputs.config.is_none();
     for ((layer, document), wrong) in documents.iter().zip(&wrong) {
         let mut left_out = Vec::new();
         if *layer == Layer::Project && project_was_found {
-            let sorted = asked::sort(document, &merged, &origins);
+            let sorted = asked::sort(document, wrong, &merged, &origins);
             settings = sorted.settings;
             (left_out, refused) = sorted.refused.into_iter().unzip();
         }
@@ -51,6 +51,7 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, HostError> {
         in_use = settings.in_force(&verdict);
         servers::replace(document, &mut merged, &mut origins);
         servers::set_aside(document, wrong, &mut broken_servers);
+        set_aside.extend(parts::set_aside(wrong));
         leaves(&document.value, String::new(), &mut |pointer, value| {
             let is_broken = wrong.keys().any(|part| parts::is_below(&pointer, part));
             let is_left_out = is_broken || left_out.contains(&pointer) || waits && settings.has(&pointer);
@@ -94,6 +95,7 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, HostError> {
         hooks,
         broken_hooks,
         broken_servers,
+        set_aside,
         user_file,
         project_file,
         work_dir,

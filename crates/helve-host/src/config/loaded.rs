@@ -28,6 +28,8 @@ pub struct Loaded {
     pub(crate) broken_hooks: Vec<BrokenHook>,
     /// MCP servers that cannot be used, by name.
     pub broken_servers: BTreeMap<String, BrokenServer>,
+    /// What else is wrong with the files and does not count, while the rest does.
+    pub set_aside: Vec<Remark>,
     /// The user's file, where there is one.
     pub user_file: Option<PathBuf>,
     /// The project's file, where there is one.

@@ -1,5 +1,7 @@
-//! What is wrong with a file. Tools, MCP servers and groups of hooks stand for themselves: a wrong one is
-//! set aside with what is wrong, and the rest of the file counts. Whatever else is wrong refuses the file.
+//! What is wrong with a file. Tools, MCP servers, groups of hooks, and what has a name of the user's choice (a
+//! resource, a check, an integration, a secret) stand for themselves: one that is wrong is set aside with what is
+//! wrong, and the rest of the file counts. So is a table that nothing is called like. Whatever else is wrong refuses
+//! the file: it could be what makes the gate stricter.
 
 use std::collections::BTreeMap;
 
@@ -11,6 +13,7 @@ use super::document::{Document, at};
 use super::entry::TOOL_LISTS;
 use super::pointer::dotted;
 use super::{Origin, keys, overrides};
+use crate::Remark;
 
 /// Something wrong with a configuration file.
 #[derive(Debug, Clone)]
@@ -23,8 +26,11 @@ impl Problem {
     pub(super) fn new(error: &FieldError, origin: Origin, schema: &Schema) -> Self {
         let key = dotted(&error.path);
         let message = match keys::unknown_key(&error.path, schema) {
-            Some(hint) => format!("`{key}` is not a key{hint}"),
+            Some(unknown) => format!("`{key}` is not a key{unknown}"),
             None if error.path.is_empty() => error.message.clone(),
+            None if error.expected == "array" && error.received.starts_with("object") => {
+                format!("`{key}` is a list of tables: begin each with `[[{key}]]`, in two brackets")
+            }
             None => format!("`{key}`: expected {}, received {}", in_toml(&error.expected), error.received),
         };
         Self { origin, message }
@@ -63,7 +69,7 @@ pub(super) fn judge(document: &Document, schema: &Schema) -> Wrong {
         return Wrong::default();
     }
     let mut rest = document.value.clone();
-    let parts = take_parts(&mut rest);
+    let parts = take_parts(&mut rest, schema);
     let errors_of = |value: &Value| schema.validate(value).err().unwrap_or_default();
     let found = |error: &FieldError| Problem::new(error, document.origin(&error.path), schema);
     let mut wrong = Wrong { whole: errors_of(&rest).iter().map(found).collect(), ..Wrong::default() };
@@ -100,9 +106,26 @@ struct Part {
     first: String,
 }
 
+/// What holds parts by name.
+const NAMED: [&str; 5] = ["/mcp/servers", "/resources", "/checks", "/integrations", "/web/secrets"];
+
+/// Sections that only add something. Without one of the others the gate would be laxer, or less would be recorded.
+const ADDING: [&str; 10] = [
+    "tool",
+    "openapi",
+    "mcp",
+    "web",
+    "office",
+    "telemetry",
+    "integrations",
+    "resources",
+    "checks",
+    "permissions",
+];
+
 /// Takes the parts out of a file.
-fn take_parts(file: &mut Value) -> Vec<Part> {
-    let mut lists: Vec<_> = TOOL_LISTS.iter().map(|(list, _)| (*list).to_owned()).collect();
+fn take_parts(file: &mut Value, schema: &Schema) -> Vec<Part> {
+    let mut lists = tool_lists(file);
     let events = file.get("hooks").and_then(Value::as_object).into_iter().flat_map(|hooks| hooks.keys());
     lists.extend(events.map(|event| format!("/hooks/{}", escape_pointer(event))));
     let mut parts = Vec::new();
@@ -114,19 +137,88 @@ fn take_parts(file: &mut Value) -> Vec<Part> {
             first: format!("{list}/0"),
         }));
     }
-    if let Some(servers) = file.pointer_mut("/mcp/servers").and_then(Value::as_object_mut) {
-        parts.extend(std::mem::take(servers).into_iter().map(|(name, server)| {
-            let pointer = server_pointer(&name);
-            Part { alone: alone(&pointer, server), first: pointer.clone(), pointer }
-        }));
+    let mut whole = |pointer: String, value: Value| {
+        parts.push(Part { alone: alone(&pointer, value), first: pointer.clone(), pointer });
+    };
+    // A list that is written as a table is one broken tool.
+    for list in tool_lists(file) {
+        if let Some(table) = take_if(file, &list, |value| !value.is_array()) {
+            whole(list, table);
+        }
+    }
+    for holder in NAMED {
+        let Some(named) = file.pointer_mut(holder).and_then(Value::as_object_mut) else { continue };
+        for (name, one) in std::mem::take(named) {
+            whole(format!("{holder}/{}", escape_pointer(&name)), one);
+        }
+    }
+    // What is left of a sort of tool that there is not: nothing.
+    for list in tool_lists(file).iter().filter(|list| TOOL_LISTS.iter().all(|(known, _)| known != *list)) {
+        take_if(file, list, |_| true);
+    }
+    for pointer in unlike_any(file, schema) {
+        if let Some(value) = take_if(file, &pointer, |_| true) {
+            whole(pointer, value);
+        }
     }
     parts
+}
+
+/// The lists of tools in a file, also those of a sort that there is not.
+pub(super) fn tool_lists(file: &Value) -> Vec<String> {
+    let mut lists: Vec<_> = TOOL_LISTS.iter().map(|(list, _)| (*list).to_owned()).collect();
+    let sorts = file.get("tool").and_then(Value::as_object).into_iter().flat_map(|tool| tool.keys());
+    let unknown = sorts.map(|sort| format!("/tool/{}", escape_pointer(sort)));
+    lists
+        .extend(unknown.filter(|list| TOOL_LISTS.iter().all(|(known, _)| known != list)).collect::<Vec<_>>());
+    lists
+}
+
+/// The tables of a file whose names are like nothing that makes Helve stricter.
+fn unlike_any(file: &Value, schema: &Schema) -> Vec<String> {
+    let is_table = |value: &Value| match value {
+        Value::Object(_) => true,
+        Value::Array(items) => items.iter().all(Value::is_object),
+        Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
+    };
+    let fields = file.as_object().into_iter().flatten();
+    let names = fields.filter(|(_, value)| is_table(value)).map(|(name, _)| name);
+    let is_unlike = |pointer: &String| match keys::unknown_key(pointer, schema) {
+        Some(keys::Unknown { meant: Some(meant), .. }) => ADDING.contains(&meant.as_str()),
+        Some(keys::Unknown { meant: None, .. }) => true,
+        None => false,
+    };
+    names.map(|name| format!("/{}", escape_pointer(name))).filter(is_unlike).collect()
+}
+
+/// Takes a value out of a file, where it is there and of this sort.
+fn take_if(file: &mut Value, pointer: &str, is_wanted: impl Fn(&Value) -> bool) -> Option<Value> {
+    let (parent, key) = pointer.rsplit_once('/')?;
+    let fields = file.pointer_mut(parent)?.as_object_mut()?;
+    let key = key.replace("~1", "/").replace("~0", "~");
+    if fields.get(&key).is_some_and(is_wanted) { fields.remove(&key) } else { None }
 }
 
 fn alone(pointer: &str, value: Value) -> Value {
     let mut file = json!({});
     overrides::put(&mut file, pointer, value);
     file
+}
+
+/// That parts do not count which nobody else speaks of: tools, hooks and servers have places of their own.
+pub(super) fn set_aside(wrong: &BTreeMap<String, Vec<Problem>>) -> impl Iterator<Item = Remark> {
+    let is_told_elsewhere = |pointer: &str| {
+        super::entry::is_tool_list(pointer)
+            || ["/hooks", "/mcp/servers"].iter().any(|at| is_below(pointer, at))
+    };
+    wrong.iter().filter(move |(pointer, _)| !is_told_elsewhere(pointer)).map(|(pointer, problems)| Remark {
+        found: format!(
+            "`{}` is left out, because it is wrong: {}",
+            dotted(pointer),
+            problems.iter().map(Problem::line).collect::<Vec<_>>().join("; ")
+        ),
+        fix: "the rest counts; `helve config keys` lists every key".to_owned(),
+    })
 }
 
 /// Whether a pointer leads to a part, or into it.

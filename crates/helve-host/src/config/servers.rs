@@ -56,19 +56,28 @@ pub(super) fn untype(
         .into_iter()
         .flatten()
         .filter_map(|(name, server)| {
-            let error = serde_json::from_value::<ServerConfig>(server.clone()).err()?;
+            let error = unusable(server)?;
             let pointer = server_pointer(name);
             let below = origins.iter().filter(|(one, _)| is_below(one, &pointer));
             let from: Vec<_> = below.map(|(_, origin)| origin.clone()).collect();
             let is_of_file = |origin: &Origin| matches!(origin, Origin::File { .. });
             let first = from.iter().min_by_key(|origin| line(origin))?.clone();
-            from.iter().all(is_of_file).then(|| (name.clone(), first, error.to_string()))
+            from.iter().all(is_of_file).then(|| (name.clone(), first, error))
         })
         .collect();
     for (name, origin, message) in wrong {
         remove(&name, merged, origins);
         let problems = vec![Problem { origin: origin.clone(), message: format!("`{name}`: {message}") }];
         broken.insert(name, BrokenServer { origin, problems });
+    }
+}
+
+/// Why a server of the right shape is none. There would be nothing to trust, and nothing to start.
+fn unusable(server: &Value) -> Option<String> {
+    match serde_json::from_value::<ServerConfig>(server.clone()) {
+        Ok(config) if config.place().is_some() => None,
+        Ok(_) => Some("a server has either `command` or `url`".to_owned()),
+        Err(error) => Some(error.to_string()),
     }
 }
 

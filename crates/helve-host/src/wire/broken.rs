@@ -58,6 +58,13 @@ impl BrokenPart {
         Self { what, name, aliases, layer: entry.layer, origin: entry.origin(), lines }
     }
 
+    /// A tool that ships with Helve and cannot be made as it is configured.
+    pub(super) fn built_in(name: &str, origin: Origin, error: &dyn std::error::Error) -> Self {
+        let lines = vec![format!("{}  {error}", at(&origin))];
+        let (name, aliases) = (name.to_owned(), Vec::new());
+        Self { what: What::Tool, name, aliases, layer: Layer::BuiltIn, origin, lines }
+    }
+
     /// One tool of an entry that its definition refuses.
     pub(super) fn refused(entry: &ToolEntry, error: &DefinitionError) -> Self {
         let lines = error.problems.iter().map(|problem| {

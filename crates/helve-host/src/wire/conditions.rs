@@ -9,15 +9,11 @@ use helve_sandbox::Sandbox;
 use serde_json::Value;
 
 use super::integrations::is_set;
-use crate::config::{CheckSection, Loaded, Resource};
-use crate::error::HostError;
+use crate::Remark;
+use crate::config::{CheckSection, Loaded, Resource, document};
 
 /// Declares what the configuration says of resources, checks and permissions.
-pub(super) fn declare(
-    mut builder: RuntimeBuilder,
-    loaded: &Loaded,
-    registry: &Registry,
-) -> Result<RuntimeBuilder, HostError> {
+pub(super) fn declare(mut builder: RuntimeBuilder, loaded: &Loaded, registry: &Registry) -> RuntimeBuilder {
     let config = &loaded.config;
     for (name, resource) in &config.resources {
         let probe = Probe::new(name, resource, loaded, registry);
@@ -27,35 +23,50 @@ pub(super) fn declare(
         });
     }
     for (id, check) in &config.checks {
-        // A check by a broken tool does not hold, and so what asks for it does not run.
-        builder = match registry.broken(&check.tool) {
-            Some(broken) if !registry.has(&check.tool) => builder.check(id, move |_: Value, _: Context| {
-                let why = broken.reason.clone();
+        // A check that cannot be made does not hold, and so what asks for it does not run.
+        builder = match tool_check(check, registry) {
+            Ok(check) => builder.check_by_tool(id, check),
+            Err(why) => builder.check(id, move |_: Value, _: Context| {
+                let why = why.clone();
                 async move { Err(ToolError::failed(why)) }
             }),
-            Some(_) | None => builder.check_by_tool(id, tool_check(id, check, registry)?),
         };
     }
     for (principal, permissions) in &config.permissions {
         builder = builder.grant(principal, permissions);
     }
-    Ok(builder)
+    builder
 }
 
-fn tool_check(id: &str, check: &CheckSection, registry: &Registry) -> Result<ToolCheck, HostError> {
-    let refuse = |why: String| {
-        HostError::usage(format!("the check `{id}` cannot be used"))
-            .detail(why)
-            .hint("`helve config keys checks` documents the keys")
+/// The checks that cannot be made.
+pub(super) fn broken_checks(loaded: &Loaded, registry: &Registry) -> Vec<Remark> {
+    let checks = loaded.config.checks.iter();
+    let broken = checks.filter_map(|(id, check)| Some((id, tool_check(check, registry).err()?)));
+    let remark = |(id, why): (&String, String)| {
+        let origin = document::at(&loaded.origin(&format!("/checks/{}/tool", escape_pointer(id))));
+        Remark {
+            found: format!(
+                "{origin}  the check `{id}` cannot be used, so what asks for it does not run: {why}"
+            ),
+            fix: "`helve config keys checks` documents the keys".to_owned(),
+        }
     };
+    broken.map(remark).collect()
+}
+
+fn tool_check(check: &CheckSection, registry: &Registry) -> Result<ToolCheck, String> {
     let name = &check.tool;
-    let tool = registry.get(name).ok_or_else(|| refuse(format!("there is no tool `{name}`")))?.tool;
+    let tool = match (registry.get(name), registry.broken(name)) {
+        (Some(registered), _) => registered.tool,
+        (None, Some(broken)) => return Err(broken.reason),
+        (None, None) => return Err(format!("there is no tool `{name}`")),
+    };
     if let Some(objection) = ToolCheck::objection(&tool) {
-        return Err(refuse(format!("`{name}`: {objection}")));
+        return Err(format!("`{name}`: {objection}"));
     }
-    let expect = Expression::parse(&check.expect).map_err(|error| refuse(error.to_string()))?;
+    let expect = Expression::parse(&check.expect).map_err(|error| error.to_string())?;
     if let Some(other) = expect.names().find(|name| *name != "result") {
-        return Err(refuse(format!("`expect` looks at `{other}`, and there is only `result`")));
+        return Err(format!("`expect` looks at `{other}`, and there is only `result`"));
     }
     Ok(ToolCheck { tool: name.clone(), arguments: Value::Object(check.arguments.clone()), expect })
 }

@@ -91,6 +91,13 @@ pub fn keep_adopted(loaded: &Loaded) -> Result<bool, HostError> {
     Ok(true)
 }
 
+/// The journal that has calls from before the project, or from outside of it, where that is another one.
+pub fn outside(loaded: &Loaded) -> Option<PathBuf> {
+    loaded.project_file.as_ref()?;
+    let same = |user: &Path| Way::to(user).end == Way::to(&loaded.journal_path).end;
+    find::user_journal().filter(|user| user.exists() && !same(user))
+}
+
 /// The record of calls, for who only reads it. One that came with a folder is not even read: SQLite would
 /// take its log into the database.
 pub fn open_audit(loaded: &Loaded) -> Result<Result<Audit, StoreError>, HostError> {

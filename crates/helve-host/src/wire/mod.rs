@@ -134,5 +134,5 @@ pub fn runtime(
     if let Some(telemetry) = telemetry::telemetry(loaded)? {
         builder = builder.tracer(Arc::new(telemetry));
     }
-    Ok(conditions::declare(builder, loaded, &registry)?.build())
+    Ok(conditions::declare(builder, loaded, &registry).build())
 }

@@ -20,7 +20,7 @@ use super::brought::{self, Agreed, BroughtTool};
 use super::builtin::builtin;
 use super::composed::{self, InOrder, in_order};
 use super::demands::{Demand, KnownTools};
-use super::{office, openapi, web};
+use super::{conditions, office, openapi, web};
 use crate::Remark;
 use crate::config::origin::short;
 use crate::config::{Config, Loaded, ToolEntry, ToolKind, document};
@@ -51,12 +51,15 @@ pub fn tools(loaded: &Loaded) -> Result<Tools, HostError> {
 /// The same in their own registry, to be taken over by another in which they will run: `home`.
 pub fn tools_for(loaded: &Loaded, home: &Registry, registry: Registry) -> Result<Tools, HostError> {
     let maker = Maker::new(&loaded.config, super::sandbox(loaded)).at_home(home);
-    let (web_tools, remark) = web::tools(loaded, maker.client.clone(), &maker.launcher)?;
-    let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web_tools);
+    let web = web::tools(loaded, maker.client.clone(), &maker.launcher);
+    let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web.tools);
     let shipped = shipped.chain(office::tools(loaded)?).collect();
     let mut remarks = register_builtin(&registry, shipped, &loaded.config.builtin.without)?;
-    remarks.extend(remark);
-    let mut making = Making { registry, remarks, broken: broken::servers(loaded), made: Vec::new() };
+    remarks.extend(web.remark);
+    let without = &loaded.config.builtin.without;
+    let wanted = |part: &BrokenPart| !without.iter().any(|one| *one == "*" || *one == part.name);
+    let broken = broken::servers(loaded).into_iter().chain(web.broken.into_iter().filter(wanted)).collect();
+    let mut making = Making { registry, remarks, broken, made: Vec::new() };
     let InOrder { entries, circles } = in_order(&loaded.tools);
     making.broken.extend(circles.iter().map(|(entry, error)| BrokenPart::refused(entry, error)));
     let known = KnownTools::of(loaded);
@@ -80,8 +83,9 @@ pub fn tools_for(loaded: &Loaded, home: &Registry, registry: Registry) -> Result
     making.settle(|name: &str| {
         super::is_of_server(name, servers.keys()) || held.iter().any(|held| has(held, name))
     });
-    let Making { registry, remarks, broken, made: _ } = making;
+    let Making { registry, mut remarks, broken, made: _ } = making;
     registry.set_broken(broken::in_registry(&broken));
+    remarks.extend(conditions::broken_checks(loaded, &registry));
     Ok(Tools { registry, remarks, broken })
 }
 
@@ -203,9 +207,8 @@ fn has(held: &ToolEntry, tool: &str) -> bool {
 pub fn known_here(loaded: &Loaded) -> Registry {
     let registry = Registry::with_limit(loaded.config.registry.tools_max);
     let maker = Maker::new(&loaded.config, super::sandbox(loaded));
-    let web_tools = web::tools(loaded, maker.client.clone(), &maker.launcher);
-    let shipped =
-        builtin(loaded, &maker.launcher).into_iter().chain(web_tools.into_iter().flat_map(|(web, _)| web));
+    let web = web::tools(loaded, maker.client.clone(), &maker.launcher);
+    let shipped = builtin(loaded, &maker.launcher).into_iter().chain(web.tools);
     let shipped = shipped.chain(office::tools(loaded).unwrap_or_default());
     let mut all = vec![(Layer::BuiltIn, shipped.collect())];
     let known = KnownTools::of(loaded);

@@ -7,21 +7,27 @@ use helve_sandbox::Sandbox;
 use helve_tools::egress::ThroughProxy;
 use helve_tools::web::browser::{BoxedBrowser, Chromium};
 use helve_tools::web::client::LazyClient;
+use helve_tools::web::each_web_tool;
 use helve_tools::web::{Downloads, WebConfigError};
 use helve_tools::{WebBackend, WebConfig, web_tools};
 
+use super::broken::BrokenPart;
 use super::builtin::own_files;
 use super::judges;
 use crate::Remark;
-use crate::config::{Loaded, document};
-use crate::error::HostError;
+use crate::config::Loaded;
+
+/// The web tools that the configuration gives.
+pub(super) struct Web {
+    pub(super) tools: Vec<Tool>,
+    /// Those that cannot be made as they are configured.
+    pub(super) broken: Vec<BrokenPart>,
+    /// What should be known about them.
+    pub(super) remark: Option<Remark>,
+}
 
 /// The web tools that the configuration gives, and what should be known about them.
-pub(super) fn tools(
-    loaded: &Loaded,
-    client: LazyClient,
-    sandbox: &Sandbox,
-) -> Result<(Vec<Tool>, Option<Remark>), HostError> {
+pub(super) fn tools(loaded: &Loaded, client: LazyClient, sandbox: &Sandbox) -> Web {
     let config = &loaded.config.web;
     let mut backend = WebBackend::new(client);
     let public = Arc::new(ThroughProxy::new(loaded.config.net.public()));
@@ -47,13 +53,14 @@ pub(super) fn tools(
             }
         }
     }
-    let tools = web_tools(config, &backend).map_err(|error| {
-        let origin = document::at(&loaded.origin(&pointer(&error)));
-        HostError::usage("the web tools cannot be used as they are configured")
-            .detail(format!("{origin}  {error}"))
-            .hint("`helve config keys web` documents the keys")
-    })?;
-    Ok((tools, remark))
+    let (mut tools, mut broken) = (Vec::new(), Vec::new());
+    for (name, made) in each_web_tool(config, &backend) {
+        match made {
+            Ok(tool) => tools.push(tool),
+            Err(error) => broken.push(BrokenPart::built_in(name, loaded.origin(&pointer(&error)), &error)),
+        }
+    }
+    Web { tools, broken, remark }
 }
 
 /// The web tools of a file that is only looked at.

@@ -18,7 +18,8 @@ use crate::chain::Kind;
 pub(super) struct Glance<'a> {
     #[serde(borrow)]
     pub(super) facts: GlanceFacts<'a>,
-    pub(super) ending: Option<GlanceEnding>,
+    #[serde(borrow)]
+    pub(super) ending: Option<GlanceEnding<'a>>,
 }
 
 #[derive(Deserialize)]
@@ -41,9 +42,11 @@ pub(super) struct GlanceCaller<'a> {
 }
 
 #[derive(Deserialize)]
-pub(super) struct GlanceEnding {
+pub(super) struct GlanceEnding<'a> {
     pub(super) status: EndStatus,
     pub(super) code: Option<ErrorCode>,
+    #[serde(borrow, default)]
+    pub(super) tool_code: Option<Text<'a>>,
     pub(super) gate: Option<GateRecord>,
     pub(super) approval_id: Option<serde::de::IgnoredAny>,
 }

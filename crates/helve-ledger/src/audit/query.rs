@@ -3,7 +3,7 @@
 use std::ops::Range;
 
 use helve_core::record::GateRecord;
-use helve_core::{CallId, ErrorCode, Risk, Stance, pattern};
+use helve_core::{CallId, CodeName, Risk, Stance, ToolCode, pattern};
 use jiff::Timestamp;
 
 use super::glance::{Glance, Text};
@@ -35,8 +35,8 @@ pub struct AuditQuery {
     pub tool: Option<String>,
     /// What became of it.
     pub status: Option<CallStatus>,
-    /// The error's code.
-    pub code: Option<ErrorCode>,
+    /// The error's code, or the tool's own.
+    pub code: Option<CodeName>,
     /// Who answers for it.
     pub principal: Option<String>,
     /// The caller's session.
@@ -99,10 +99,12 @@ impl AuditQuery {
             return true;
         }
         let caller = &record.facts.caller;
-        let code = record.ending.as_ref().and_then(|ending| ending.code);
+        let ending = record.ending.as_ref();
+        let code = ending.and_then(|ending| ending.code);
+        let own = ending.and_then(|ending| ending.tool_code.as_ref().map(ToolCode::as_str));
         self.tool.as_ref().is_none_or(|tool| fits_name(tool, &record.facts.tool))
             && self.status.is_none_or(|status| status == record.status)
-            && self.code.is_none_or(|wanted| code == Some(wanted))
+            && self.code.as_ref().is_none_or(|wanted| wanted.fits(code, own))
             && self.principal.as_ref().is_none_or(|name| caller.principal.as_ref() == Some(name))
             && self.session.as_ref().is_none_or(|id| caller.session.as_ref() == Some(id))
             && self.agent.as_ref().is_none_or(|name| caller.agent.as_ref() == Some(name))
@@ -134,9 +136,10 @@ impl AuditQuery {
         };
         let status = ending.as_ref().map_or(CallStatus::Started, |ending| ending.status.into());
         let code = ending.as_ref().and_then(|ending| ending.code);
+        let own = ending.as_ref().and_then(|ending| ending.tool_code.as_ref().map(|code| &*code.0));
         self.tool.as_ref().is_none_or(|tool| fits_name(tool, &facts.tool.0))
             && self.status.is_none_or(|wanted| wanted == status)
-            && self.code.is_none_or(|wanted| code == Some(wanted))
+            && self.code.as_ref().is_none_or(|wanted| wanted.fits(code, own))
             && is(&self.principal, &caller.principal)
             && is(&self.session, &caller.session)
             && is(&self.agent, &caller.agent)

@@ -113,6 +113,7 @@ fn write_ending(json: &mut Json<'_>, ending: &Ending) -> Result<()> {
     let Ending {
         status,
         code,
+        tool_code,
         stage,
         approval_id,
         replay_of,
@@ -128,6 +129,7 @@ fn write_ending(json: &mut Json<'_>, ending: &Ending) -> Result<()> {
     json.push(key!("ending", "{"));
     json.word(key!("status"), status.as_str());
     json.some(key!("code"), code.as_ref())?;
+    json.some(key!("tool_code"), tool_code.as_ref())?;
     json.some(key!("stage"), stage.as_ref())?;
     json.some(key!("approval_id"), approval_id.as_ref())?;
     json.some(key!("replay_of"), replay_of.as_ref())?;

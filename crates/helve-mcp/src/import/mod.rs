@@ -136,26 +136,54 @@ pub struct ImportError {
     message: String,
 }
 
+/// Where a person's programs keep their settings.
+#[derive(Debug, Clone)]
+pub struct Homes {
+    /// The person's home.
+    pub home: PathBuf,
+    /// What they have in place of `~/.config`: `XDG_CONFIG_HOME`.
+    pub config: Option<PathBuf>,
+    /// What Claude Code has in place of the home: `CLAUDE_CONFIG_DIR`.
+    pub claude: Option<PathBuf>,
+}
+
+impl Homes {
+    /// Those of the person who runs this process.
+    pub fn of_user() -> Self {
+        let named = |name| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        Self {
+            home: std::env::home_dir().unwrap_or_default(),
+            config: named("XDG_CONFIG_HOME"),
+            claude: named("CLAUDE_CONFIG_DIR"),
+        }
+    }
+
+    /// The settings of programs, on Linux, macOS and Windows.
+    fn settings(&self) -> [PathBuf; 3] {
+        let config = self.config.clone().unwrap_or_else(|| self.home.join(".config"));
+        [config, self.home.join("Library/Application Support"), self.home.join("AppData/Roaming")]
+    }
+}
+
 /// The files that are there, for a project and a person. The project's come first.
-pub fn find(project: &Path, home: &Path) -> Vec<ServerFile> {
+pub fn find(project: &Path, homes: &Homes) -> Vec<ServerFile> {
     let in_project = [
         (".mcp.json", Kind::ClaudeCode),
         (".vscode/mcp.json", Kind::VsCode),
         (".cursor/mcp.json", Kind::Cursor),
     ];
     let mut of_person = vec![
-        (".claude.json".to_owned(), Kind::ClaudeCodeUser),
-        (".cursor/mcp.json".to_owned(), Kind::Cursor),
+        (homes.claude.as_ref().unwrap_or(&homes.home).join(".claude.json"), Kind::ClaudeCodeUser),
+        (homes.home.join(".cursor/mcp.json"), Kind::Cursor),
     ];
-    // Where programs keep their settings on Linux, macOS and Windows.
-    for settings in [".config", "Library/Application Support", "AppData/Roaming"] {
-        of_person.push((format!("{settings}/Claude/claude_desktop_config.json"), Kind::ClaudeDesktop));
-        of_person.push((format!("{settings}/Code/User/mcp.json"), Kind::VsCode));
+    for settings in homes.settings() {
+        of_person.push((settings.join("Claude/claude_desktop_config.json"), Kind::ClaudeDesktop));
+        of_person.push((settings.join("Code/User/mcp.json"), Kind::VsCode));
     }
     let places = in_project
         .into_iter()
         .map(|(path, kind)| (project.join(path), kind, Scope::Project))
-        .chain(of_person.into_iter().map(|(path, kind)| (home.join(path), kind, Scope::User)));
+        .chain(of_person.into_iter().map(|(path, kind)| (path, kind, Scope::User)));
     let mut seen = BTreeSet::new();
     places
         .filter(|(path, ..)| path.is_file() && seen.insert(path.clone()))
@@ -164,7 +192,7 @@ pub fn find(project: &Path, home: &Path) -> Vec<ServerFile> {
             kind,
             scope,
             project: project.to_owned(),
-            home: home.to_owned(),
+            home: homes.home.clone(),
         })
         .collect()
 }

@@ -23,6 +23,10 @@ impl Folders {
         self.root.path().join("home")
     }
 
+    fn homes(&self) -> Homes {
+        Homes { home: self.home(), config: None, claude: None }
+    }
+
     fn write(&self, path: &str, text: &str) {
         let path = self.root.path().join(path);
         std::fs::create_dir_all(path.parent().unwrap()).unwrap();
@@ -96,11 +100,11 @@ fn all_files_are_found_where_they_are() {
         ),
         ("home/AppData/Roaming/Claude/claude_desktop_config.json", Kind::ClaudeDesktop, Scope::User),
     ];
-    assert!(find(&folders.project(), &folders.home()).is_empty());
+    assert!(find(&folders.project(), &folders.homes()).is_empty());
     for (path, ..) in places {
         folders.write(path, "{}");
     }
-    let found = find(&folders.project(), &folders.home());
+    let found = find(&folders.project(), &folders.homes());
     assert_eq!(found.len(), places.len());
     for (path, kind, scope) in places {
         let path = folders.root.path().join(path);
@@ -108,7 +112,24 @@ fn all_files_are_found_where_they_are() {
         assert_eq!((one.kind, one.scope, Kind::of(&path)), (kind, scope, Some(kind)));
     }
     // A project that is the person's own folder: no file twice, and all as the project's word.
-    assert_eq!(find(&folders.home(), &folders.home()).iter().filter(|f| f.kind == Kind::Cursor).count(), 1);
+    assert_eq!(find(&folders.home(), &folders.homes()).iter().filter(|f| f.kind == Kind::Cursor).count(), 1);
+}
+
+#[test]
+fn files_are_found_where_a_person_keeps_their_settings_instead() {
+    let folders = Folders::new();
+    for path in [
+        "home/.claude.json",
+        "home/.config/Code/User/mcp.json",
+        "kept/Code/User/mcp.json",
+        "claude/.claude.json",
+    ] {
+        folders.write(path, "{}");
+    }
+    let at = |name: &str| folders.root.path().join(name);
+    let homes = Homes { config: Some(at("kept")), claude: Some(at("claude")), ..folders.homes() };
+    let found: Vec<_> = find(&folders.project(), &homes).into_iter().map(|found| found.path).collect();
+    assert_eq!(found, [at("claude/.claude.json"), at("kept/Code/User/mcp.json")]);
 }
 
 #[test]

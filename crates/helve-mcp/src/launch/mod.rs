@@ -2,10 +2,11 @@
 //!
 //! People write `mcp-server-time` or `npx -y …`, and have those programs in many places: a virtual environment,
 //! `uv tool`, `pipx`, nvm. [`plan`] finds the program and works out which folders of code its box has to show
-//! (`needs.rs`); `missing.rs` reads out of a failed start what was not granted.
+//! (`needs.rs`); of a shim it takes the program behind it (`shims.rs`); `missing.rs` reads out of a failed start what was not granted.
 
 mod missing;
 mod needs;
+mod shims;
 
 use std::path::{Path, PathBuf};
 
@@ -51,6 +52,12 @@ impl Machine {
     /// The program of this name.
     pub fn find(&self, name: &str) -> Option<PathBuf> {
         self.folders.iter().map(|folder| folder.join(name)).find(|file| is_program(file))
+    }
+
+    /// The program of this name that lies elsewhere than in `folder`.
+    fn find_beyond(&self, name: &std::ffi::OsStr, folder: &Path) -> Option<PathBuf> {
+        let others = self.folders.iter().filter(|other| *other != folder);
+        others.map(|other| other.join(name)).find(|file| is_program(file))
     }
 
     /// The folders as a `PATH`.
@@ -115,7 +122,11 @@ pub fn plan(config: ServerConfig, machine: &Machine) -> Plan {
         plan.not_found = Some(name);
         return plan;
     };
-    if is_bare && !is_of_the_system(&program) {
+    let behind =
+        shims::behind(&program, plan.config.cwd.as_deref(), machine).filter(|_| plan.config.confined);
+    let is_shim = behind.is_some();
+    let program = behind.unwrap_or(program);
+    if is_shim || (is_bare && !is_of_the_system(&program)) {
         plan.config.command = Some(program.clone());
     }
     if plan.config.confined {

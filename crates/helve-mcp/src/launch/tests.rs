@@ -88,6 +88,57 @@ fn a_script_of_node_is_started_with_the_node_that_it_lies_beside() {
     assert_eq!(plan.worked_out, [home.path(&format!("{versions}/v22.1.0"))]);
 }
 
+/// A home with pyenv, these versions of Python, and a shim for each of them.
+fn home_with_pyenv(versions: &[&str], global: &str) -> Home {
+    let home = Home::new();
+    home.program(
+        ".pyenv/shims/python3",
+        "#!/usr/bin/env bash\nexec \"$HOME/.pyenv/libexec/pyenv\" exec python3 \"$@\"\n",
+    );
+    for version in versions {
+        home.program(&format!(".pyenv/versions/{version}/bin/python3"), "ELF");
+        fs::create_dir_all(home.path(&format!(".pyenv/versions/{version}/lib"))).unwrap();
+    }
+    fs::write(home.path(".pyenv/version"), global).unwrap();
+    home
+}
+
+#[test]
+fn a_shim_of_pyenv_is_the_python_that_it_starts() {
+    let shim_of = |home: &Home, folder: Option<PathBuf>| {
+        let shim = home.path(".pyenv/shims/python3");
+        let config = ServerConfig::program(shim.to_str().unwrap(), ["-m", "server"]);
+        plan(ServerConfig { cwd: folder, ..config }, &home.machine())
+    };
+    let check = |versions: &[&str], global: &str, expected: &str| {
+        let home = home_with_pyenv(versions, global);
+        let plan = shim_of(&home, None);
+        let prefix = home.path(&format!(".pyenv/versions/{expected}"));
+        assert_eq!(plan.config.command, Some(prefix.join("bin/python3")), "{global}");
+        assert_eq!(plan.worked_out, [prefix], "{global}");
+    };
+    check(&["3.9.18", "3.12.1"], "3.9.18\n", "3.9.18");
+    check(&["3.9.18", "3.12.1", "3.12.10"], "3.12 # the newest\n", "3.12.10");
+    check(&["3.9.18", "3.12.1"], "3.13.0\n3.12.1\n", "3.12.1");
+
+    // The folder in which it starts may name another.
+    let home = home_with_pyenv(&["3.9.18", "3.12.1"], "3.9.18");
+    fs::create_dir_all(home.path("work/deep")).unwrap();
+    fs::write(home.path("work/.python-version"), "3.12.1").unwrap();
+    let plan = shim_of(&home, Some(home.path("work/deep")));
+    assert_eq!(plan.config.command, Some(home.path(".pyenv/versions/3.12.1/bin/python3")));
+
+    // The system's is the first one that is no shim.
+    let home = home_with_pyenv(&["3.12.1"], "system\n");
+    home.program(".local/bin/python3", "ELF");
+    let found = shim_of(&home, None).config.command.unwrap();
+    assert!(!found.starts_with(home.path(".pyenv")) && found.ends_with("python3"), "{found:?}");
+
+    // Nothing is made up where pyenv itself would find nothing.
+    let home = home_with_pyenv(&["3.12.1"], "../../elsewhere");
+    assert_eq!(shim_of(&home, None).config.command, Some(home.path(".pyenv/shims/python3")));
+}
+
 #[test]
 fn runners_are_found_below_the_home_folder_and_are_in_no_box() {
     let home = Home::new();

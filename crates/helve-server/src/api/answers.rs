@@ -7,7 +7,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use helve::formats::{AnswerOptions, Answered, Format, FormatError, ProviderCall, Repeats, UnknownFormat};
-use helve::{ApprovalId, CallId, ErrorCode, Outcome, Status};
+use helve::{ApprovalId, CallId, ErrorCode, Outcome, Status, ToolCode, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -83,6 +83,9 @@ struct AnsweredCall {
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     code: Option<ErrorCode>,
+    /// The tool's own code for that, as in `FILE_EXISTS`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_code: Option<ToolCode>,
     /// The question to a person.
     #[serde(skip_serializing_if = "Option::is_none")]
     approval_id: Option<ApprovalId>,
@@ -199,18 +202,21 @@ impl AnswerReply {
 
 impl AnsweredCall {
     fn new(call: ProviderCall, outcome: &Outcome) -> Self {
-        let (status, code, approval_id) = match &outcome.status {
+        let (status, error, approval_id) = match &outcome.status {
             Status::Done(output) if !output.is_failure => (AnsweredStatus::Done, None, None),
-            Status::Done(_) => (AnsweredStatus::Failed, None, None),
-            Status::Failed(error) => (AnsweredStatus::Failed, Some(error.code()), None),
+            Status::Done(output) => (AnsweredStatus::Failed, output.error(), None),
+            Status::Failed(error) => (AnsweredStatus::Failed, Some(error.clone()), None),
             Status::Pending(pending) => (AnsweredStatus::Pending, None, Some(pending.approval_id)),
         };
+        let (code, tool_code) =
+            (error.as_ref().map(ToolError::code), error.as_ref().and_then(ToolError::own_code));
         Self {
             provider_id: call.id,
             call_id: outcome.call_id,
             tool: Arc::clone(&outcome.tool),
             status,
             code,
+            tool_code: tool_code.cloned(),
             approval_id,
             replayed: outcome.replay_of.is_some(),
         }

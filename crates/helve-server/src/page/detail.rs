@@ -6,7 +6,7 @@ use helve::approval::Mark;
 use helve::json::canonical;
 use helve::json::sha256_hex;
 use helve::session::SessionState;
-use helve::{Approval, ApprovalState, CallId};
+use helve::{AdvisedAction, Approval, ApprovalState, CallId};
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
@@ -169,6 +169,12 @@ impl Shown<'_> {
         html.raw("<section class=\"why\"><h3>Why you are asked</h3><ul>");
         for reason in &approval.reasons {
             html.raw("<li>").sentence(reason).raw("</li>");
+        }
+        // That it asks for a person is among the reasons.
+        if let Some(advice) =
+            approval.advice.as_ref().filter(|one| one.action != AdvisedAction::RequestApproval)
+        {
+            html.raw("<li class=\"note\">the calling agent said: ").shown(&advice.words()).raw("</li>");
         }
         for mark in &approval.marks {
             let class = if is_grave(*mark) { "grave" } else { "note" };

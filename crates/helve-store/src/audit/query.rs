@@ -3,8 +3,8 @@
 use std::io::Write;
 use std::ops::ControlFlow;
 
-use helve_core::approval::Approval;
-use helve_core::{ApprovalId, CallId};
+use helve_core::approval::{Approval, Rule};
+use helve_core::{ApprovalId, CallId, RuleId};
 use helve_ledger::audit::glance::may_fit;
 use helve_ledger::audit::query::{Among, AuditQuery, Bounds, ID_PREFIX, Prefix, Shown};
 use helve_ledger::audit::record::{self, CallRecord};
@@ -152,6 +152,12 @@ impl Audit {
     pub fn approval(&self, id: ApprovalId) -> Result<Option<Approval>, StoreError> {
         let db = self.connect()?;
         approvals::find(&db, &id.to_string()).map_err(|source| self.error(source))
+    }
+
+    /// A rule that a person made of an approval. None: there is no such rule, or it was forgotten.
+    pub fn approval_rule(&self, id: RuleId) -> Result<Option<Rule>, StoreError> {
+        let db = self.connect()?;
+        approvals::rule(&db, &id.to_string()).map_err(|source| self.error(source))
     }
 
     /// Writes every call as one line of JSON, oldest first, and returns how many: those that came at `since` or

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use helve_core::ports::{Begun, Journal};
-use helve_core::{Caller, ErrorCode};
+use helve_core::{Caller, CodeName, ErrorCode};
 use helve_ledger::audit::trail::{AuditTrail, TrailError};
 use helve_store::{AuditQuery, CallRecord, CallStatus, Shown, Store};
 use helve_testkit::entries::{SampleCall, claim, done_status};
@@ -57,8 +57,8 @@ async fn lists_are_filtered_and_newest_first() {
     check(query(&|query| query.session = Some("s-1".into())), &[6, 1]);
     check(query(&|query| query.status = Some(CallStatus::Started)), &[9]);
     check(query(&|query| query.status = Some(CallStatus::Failed)), &[6, 3, 0]);
-    check(query(&|query| query.code = Some(ErrorCode::Timeout)), &[6, 3, 0]);
-    check(query(&|query| query.code = Some(ErrorCode::Network)), &[]);
+    check(query(&|query| query.code = Some(CodeName::Stable(ErrorCode::Timeout))), &[6, 3, 0]);
+    check(query(&|query| query.code = Some(CodeName::Stable(ErrorCode::Network))), &[]);
     check(query(&|query| query.since = Some(at(7_000))), &[9, 8, 7]);
     check(query(&|query| query.until = Some(at(2_000))), &[1, 0]);
     check(query(&|query| (query.before, query.limit) = (Some(calls[5].id()), 3)), &[4, 3, 2]);

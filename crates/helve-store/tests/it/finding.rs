@@ -6,7 +6,7 @@ use helve_core::label::Label;
 use helve_core::ports::{Journal, Runs};
 use helve_core::record::Entry;
 use helve_core::run::StepKind;
-use helve_core::{CallId, ErrorCode};
+use helve_core::{CallId, CodeName, ErrorCode};
 use helve_store::{Among, AuditQuery, Store};
 use helve_testkit::entries::{SampleCall, raw};
 use jiff::Timestamp;
@@ -102,7 +102,7 @@ async fn among_runs_the_filters_hold_as_among_calls() {
     assert_eq!(ids(&|query| query.limit = 2), [runs[4], runs[3]]);
     assert_eq!(ids(&|query| query.before = Some(runs[2])), [runs[1], runs[0]]);
     assert_eq!(ids(&|query| query.tool = Some("report/*".into())), [runs[2], runs[1]]);
-    assert_eq!(ids(&|query| query.code = Some(ErrorCode::Network)), [runs[4]]);
+    assert_eq!(ids(&|query| query.code = Some(CodeName::Stable(ErrorCode::Network))), [runs[4]]);
     let at = |second: i64| Timestamp::from_second(1_700_000_000 + second).unwrap();
     assert_eq!(ids(&|query| (query.since, query.until) = (Some(at(20)), Some(at(40)))), [runs[2], runs[1]]);
     assert_eq!(
@@ -163,7 +163,7 @@ async fn a_search_reads_nothing_that_was_said_in_calls_it_does_not_find() {
     };
     assert!(list(&|query| query.tool = Some("no/such".into())).unwrap().is_empty());
     assert!(list(&|query| query.principal = Some("nobody".into())).unwrap().is_empty());
-    assert!(list(&|query| query.code = Some(ErrorCode::Network)).unwrap().is_empty());
+    assert!(list(&|query| query.code = Some(CodeName::Stable(ErrorCode::Network))).unwrap().is_empty());
     assert!(
         list(&|query| (query.among, query.tool) = (Among::Runs, Some("no/*".into()))).unwrap().is_empty()
     );

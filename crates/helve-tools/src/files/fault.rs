@@ -30,6 +30,14 @@ pub(super) fn failed(doing: &str, shown: &str, error: impl Into<io::Error>) -> T
     .with_source(error)
 }
 
+/// The seed's `WRITE_FAILED`, for whatever keeps a tool from writing that has no better name.
+pub(super) fn not_written(error: ToolError) -> ToolError {
+    match error.code() {
+        ErrorCode::ExecutionFailed if error.tool_code().is_none() => error.with_tool_code("WRITE_FAILED"),
+        _ => error,
+    }
+}
+
 /// A path that leads out of the roots.
 pub(super) fn outside(shown: &str, roots: &str) -> ToolError {
     let message = format!("`{shown}` leads out of the folders that file tools may use");

@@ -59,6 +59,9 @@ struct Output {
     content: String,
     /// How its bytes became text: the encoding that was named, or that was found out.
     encoding: String,
+    /// Whether nobody named the encoding and it was guessed by how the bytes look. If the text reads wrong, name another.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    guessed: bool,
     /// Whether bytes that stand for nothing in this encoding were replaced by `\u{FFFD}`.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     replaced: bool,
@@ -170,6 +173,7 @@ impl Piece {
 struct Text {
     content: String,
     encoding: String,
+    guessed: bool,
     replaced: bool,
     has_lines: bool,
     offset: u64,
@@ -221,6 +225,7 @@ fn answer(files: &Files, opened: Opened, input: &Input, context: &Context) -> Re
         path: shown,
         content: text.content,
         encoding: text.encoding,
+        guessed: text.guessed,
         replaced: text.replaced,
         size,
         offset: text.offset,
@@ -337,6 +342,7 @@ fn decode(piece: Piece, asked: RequestedEncoding, shown: &str) -> Result<Text, T
         RequestedEncoding::Base64 => Ok(Text {
             content: STANDARD.encode(&piece.bytes),
             encoding: "base64".to_owned(),
+            guessed: false,
             replaced: false,
             has_lines: false,
             offset,
@@ -388,7 +394,15 @@ fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
         let (offset, length) = (piece.offset, piece.bytes.len() as u64);
         match text::utf_8(std::mem::take(&mut piece.bytes)) {
             Ok(content) => {
-                return Ok(Text { content, encoding, replaced: false, has_lines: true, offset, length });
+                return Ok(Text {
+                    content,
+                    encoding,
+                    guessed: false,
+                    replaced: false,
+                    has_lines: true,
+                    offset,
+                    length,
+                });
             }
             Err(bytes) => piece.bytes = bytes,
         }
@@ -410,20 +424,26 @@ fn utf_8(mut piece: Piece) -> Result<Text, (Piece, u64)> {
     let (offset, length) = (piece.offset + cut as u64, (valid - cut) as u64);
     // Checked above.
     let content = String::from_utf8(piece.bytes).unwrap_or_default();
-    Ok(Text { content, encoding, replaced: false, has_lines: true, offset, length })
+    Ok(Text { content, encoding, guessed: false, replaced: false, has_lines: true, offset, length })
 }
 
 /// The piece as text in another encoding.
 fn other(piece: Piece, shown: &str) -> Result<Text, ToolError> {
     let (encoding, bom) = match text::detect(piece.head(), &piece.bytes) {
         Kind::Text { encoding, bom } => (encoding, bom),
+        Kind::Binary(text::UTF_32) => {
+            let message = format!("`{shown}` is text in UTF-32, which cannot be read as text here");
+            return Err(
+                ToolError::failed(message).suggest("convert it to UTF-8 first, or set encoding: base64")
+            );
+        }
         Kind::Binary(what) => {
             return Err(ToolError::failed(format!("`{shown}` is {what}, not text")).suggest(
                 "if you need its bytes, set encoding: base64, and length for the first of them only",
             ));
         }
     };
-    Ok(decode_in(piece, encoding, bom))
+    Ok(Text { guessed: text::is_guess(encoding, bom), ..decode_in(piece, encoding, bom) })
 }
 
 /// The piece as text in this encoding, after so many bytes of byte order mark.
@@ -437,6 +457,7 @@ fn decode_in(mut piece: Piece, encoding: &'static Encoding, bom: usize) -> Text 
     Text {
         content: content.into_owned(),
         encoding: text::name_of(encoding, bom),
+        guessed: false,
         replaced,
         has_lines: !is_wide,
         offset: piece.offset,

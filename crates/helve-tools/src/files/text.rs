@@ -21,6 +21,10 @@ pub(super) enum Kind {
 
 /// What bytes are. `head` is where the file begins; `piece` is the part that is wanted of it.
 pub(super) fn detect(head: &[u8], piece: &[u8]) -> Kind {
+    // Its mark begins as the one of UTF-16 does.
+    if is_utf_32(head) {
+        return Kind::Binary(UTF_32);
+    }
     if let Some((encoding, bom)) = Encoding::for_bom(head) {
         return Kind::Text { encoding, bom };
     }
@@ -44,6 +48,19 @@ pub(super) fn detect(head: &[u8], piece: &[u8]) -> Kind {
     let shown = if is_utf_8(sniffed) { piece } else { head };
     detector.feed(&shown[..shown.len().min(DETECT_BYTES)], true);
     Kind::Text { encoding: detector.guess(None, Utf8Detection::Deny), bom: 0 }
+}
+
+/// Text in an encoding that no decoder of ours knows.
+pub(super) const UTF_32: &str = "text in UTF-32";
+
+/// Whether a file begins with the mark of UTF-32.
+pub(super) fn is_utf_32(head: &[u8]) -> bool {
+    head.starts_with(b"\xFF\xFE\0\0") || head.starts_with(b"\0\0\xFE\xFF")
+}
+
+/// Whether an encoding that nobody named and no mark tells was made out by how the bytes look.
+pub(super) fn is_guess(encoding: &'static Encoding, bom: usize) -> bool {
+    bom == 0 && encoding != UTF_8 && encoding != ISO_2022_JP
 }
 
 /// Whether a file that begins like this may be UTF-8. Cheap, and no proof.
@@ -237,6 +254,8 @@ mod tests {
             (b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec(), "a PNG image"),
             (b"\x1F\x8B\x08\xAA\xBB\xCC".to_vec(), "gzip data"),
             (vec![0; 100], "binary data"),
+            (b"\xFF\xFE\0\0h\0\0\0".to_vec(), UTF_32),
+            (b"\0\0\xFE\xFF\0\0\0h".to_vec(), UTF_32),
             ((0..=255).collect(), "binary data"),
         ] {
             assert_eq!(kind(&bytes), expected, "{bytes:?}");

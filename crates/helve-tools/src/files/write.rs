@@ -15,6 +15,7 @@ use serde_json::{Value, json};
 
 use super::atomic::{Locked, file_exists};
 use super::change::{self, Change, Former, blocking, change, check_size, spot_to_write};
+use super::fault::not_written;
 use super::root::Access;
 use super::setup::{Files, writes};
 use crate::builtin::wrong_argument;
@@ -58,7 +59,9 @@ pub(super) fn tool(files: &Arc<Files>) -> ToolBuilder {
          was there before is kept, so that the call can be undone.",
         move |input: Input, context: Context| {
             let files = Arc::clone(&shared);
-            async move { blocking(&files, move |files| answer(files, &input, &context)).await }
+            async move {
+                blocking(&files, move |files| answer(files, &input, &context).map_err(not_written)).await
+            }
         },
     )
     .alias("file:write")

@@ -32,6 +32,7 @@ use crate::http::Variables;
 use browser::Browser;
 use client::LazyClient;
 
+use config::HttpConfig;
 pub use config::{WebConfig, WebConfigError};
 pub use downloads::Downloads;
 #[cfg(fuzzing)]
@@ -68,17 +69,26 @@ impl WebBackend {
 
 /// All web tools, or what is wrong with their configuration.
 pub fn web_tools(config: &WebConfig, backend: &WebBackend) -> Result<Vec<Tool>, WebConfigError> {
-    let secrets = fetch::BoundSecrets::new(&config.secrets)?;
+    each_web_tool(config, backend).into_iter().map(|(_, made)| made).collect()
+}
+
+/// The web tools by name, each as it is or with what is wrong with its configuration.
+pub fn each_web_tool(
+    config: &WebConfig,
+    backend: &WebBackend,
+) -> Vec<(&'static str, Result<Tool, WebConfigError>)> {
+    let secrets = fetch::BoundSecrets::new(&config.secrets);
+    let fetching = |make: fn(&HttpConfig, &fetch::BoundSecrets, &WebBackend) -> ToolBuilder| {
+        secrets.as_ref().map(|secrets| make(&config.http, secrets, backend)).map_err(WebConfigError::clone)
+    };
     let builders = [
-        search::tool(&config.search, backend)?,
-        scrape::tool(&config.scrape, backend),
-        fetch::get_tool(&config.http, &secrets, backend),
-        fetch::request_tool(&config.http, &secrets, backend),
+        ("web-search", search::tool(&config.search, backend)),
+        ("web-scrape", Ok(scrape::tool(&config.scrape, backend))),
+        ("http-get", fetching(fetch::get_tool)),
+        ("http-request", fetching(fetch::request_tool)),
     ];
-    builders
-        .into_iter()
-        .map(|builder| builder.source(Source::Builtin).build().map_err(WebConfigError::from))
-        .collect()
+    let build = |builder: ToolBuilder| builder.source(Source::Builtin).build().map_err(WebConfigError::from);
+    builders.map(|(name, builder)| (name, builder.and_then(build))).into()
 }
 
 /// A tool that reads what is outside and changes nothing.

@@ -137,6 +137,8 @@ fn call_of(approval: &Approval, mut caller: Caller) -> Call {
     caller.loop_id.clone_from(&approval.caller.loop_id);
     let mut call = Call::new(&*approval.tool, parse(&approval.arguments)).by(Arc::new(caller));
     call.idempotency_key = approval.idempotency_key.clone();
+    // The record of the call that runs tells why it was asked about.
+    call.advice = approval.advice.clone();
     call
 }
 

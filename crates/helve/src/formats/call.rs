@@ -70,6 +70,14 @@ pub enum FormatError {
         /// What came instead.
         found: String,
     },
+    /// Calls in the format of another provider.
+    #[error("this is not an answer in the format `{format}`: it is one in the format `{fits}`")]
+    Another {
+        /// The format asked for.
+        format: Format,
+        /// The one that fits.
+        fits: Format,
+    },
     /// A whole conversation.
     #[error("this is a conversation, whose calls may have been answered; give the model's last answer alone")]
     History,
@@ -121,14 +129,7 @@ pub fn parse_calls(
     answer: &Value,
     limits: &ParseLimits,
 ) -> Result<Vec<ProviderCall>, FormatError> {
-    let (shapes, find): (&[&str], Find) = match format {
-        Format::Anthropic => (anthropic::SHAPES, anthropic::find),
-        Format::OpenAi => (openai::SHAPES, openai::find),
-        Format::OpenAiChat => (openai_chat::SHAPES, openai_chat::find),
-        Format::Gemini => (gemini::SHAPES, gemini::find),
-        Format::Mcp => (mcp::SHAPES, mcp::find),
-        Format::Llm => (llm::SHAPES, llm::find),
-    };
+    let (shapes, find) = finder(format);
     let recognized = match answer {
         Value::Array(_) => true,
         Value::Object(fields) => shapes.iter().any(|key| fields.contains_key(*key)),
@@ -142,7 +143,31 @@ pub fn parse_calls(
     }
     let mut found = CallCollector { limits, calls: Vec::new() };
     find(answer, &mut found)?;
-    Ok(found.calls)
+    match other_format(format, answer).filter(|_| found.calls.is_empty()) {
+        Some(fits) => Err(FormatError::Another { format, fits }),
+        None => Ok(found.calls),
+    }
+}
+
+/// Another format in which there are calls: a loop that names the wrong one would take the model's calls for its
+/// last word.
+fn other_format(named: Format, answer: &Value) -> Option<Format> {
+    let fits = Format::detect(answer).filter(|fits| *fits != named)?;
+    let mut found = CallCollector { limits: &ParseLimits::default(), calls: Vec::new() };
+    let read = finder(fits).1(answer, &mut found);
+    (read.is_err() || !found.calls.is_empty()).then_some(fits)
+}
+
+/// The fields that answers in a format have, and what finds the calls in one.
+fn finder(format: Format) -> (&'static [&'static str], Find) {
+    match format {
+        Format::Anthropic => (anthropic::SHAPES, anthropic::find),
+        Format::OpenAi => (openai::SHAPES, openai::find),
+        Format::OpenAiChat => (openai_chat::SHAPES, openai_chat::find),
+        Format::Gemini => (gemini::SHAPES, gemini::find),
+        Format::Mcp => (mcp::SHAPES, mcp::find),
+        Format::Llm => (llm::SHAPES, llm::find),
+    }
 }
 
 type Find = fn(&Value, &mut CallCollector<'_>) -> Result<(), FormatError>;
@@ -179,6 +204,7 @@ pub(super) struct RawCall<'a> {
 pub(super) enum RawId<'a> {
     Required(&'static str, Option<&'a Value>),
     Optional(&'static str, Option<&'a Value>),
+    Absent,
 }
 
 impl CallCollector<'_> {
@@ -188,7 +214,7 @@ impl CallCollector<'_> {
         }
         let item = raw.item;
         let id = match raw.id {
-            RawId::Optional(_, None | Some(Value::Null)) => None,
+            RawId::Absent | RawId::Optional(_, None | Some(Value::Null)) => None,
             RawId::Optional(field, id) | RawId::Required(field, id) => {
                 Some(text(item, field, id, ID_BYTES_MAX)?)
             }

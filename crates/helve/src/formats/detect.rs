@@ -44,6 +44,8 @@ fn of_item(item: &Value) -> Option<Format> {
         Some("message") => of_object(item),
         Some("function") if has("function") => Some(Format::OpenAiChat),
         Some(_) => None,
+        // Gemini's calls have `args`, also where the Python SDK writes them.
+        None if item["function_call"].get("arguments").is_some() => Some(Format::OpenAiChat),
         None if has("functionCall") || has("function_call") => Some(Format::Gemini),
         None if has("content") && has("finishReason") => Some(Format::Gemini),
         None if has("message") || has("function") => Some(Format::OpenAiChat),
@@ -104,6 +106,11 @@ mod tests {
             (json!({ "role": "assistant", "content": "hi" }), Format::OpenAiChat),
             (json!({ "role": "assistant", "tool_calls": [function.clone()] }), Format::OpenAiChat),
             (json!({ "choices": [{ "message": {} }] }), Format::OpenAiChat),
+            (
+                json!({ "role": "assistant", "function_call": { "name": "add", "arguments": "{}" } }),
+                Format::OpenAiChat,
+            ),
+            (json!({ "function_call": { "name": "add", "args": {} } }), Format::Gemini),
             (json!([function]), Format::OpenAiChat),
             (json!({ "object": "response", "output": [item.clone()] }), Format::OpenAi),
             (json!([said.clone(), item.clone()]), Format::OpenAi),

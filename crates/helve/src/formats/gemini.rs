@@ -6,9 +6,11 @@ use super::call::{CallCollector, FormatError, RawCall, RawId};
 use super::clean::cleaned;
 use super::describe::Description;
 use super::export::ExportOptions;
+use super::format::Format;
 use super::result::AnsweredCall;
 use super::schema;
 use crate::Tool;
+use crate::json::brief;
 
 /// `parametersJsonSchema` takes the schema as it is; `parameters` would take only a part of it.
 pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
@@ -40,6 +42,11 @@ pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), 
 
 /// A content, or one of its parts.
 fn content(value: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
+    // Other providers have blocks or a text as `content`, and its calls would not be found.
+    if matches!(value, Value::Array(_) | Value::String(_)) {
+        let found = format!("its `content` is {}, where Gemini has an object with `parts`", brief(value));
+        return Err(FormatError::Unrecognized { format: Format::Gemini, found });
+    }
     match value.get("parts").and_then(Value::as_array) {
         Some(parts) => parts.iter().try_for_each(|item| part(item, found)),
         None => part(value, found),

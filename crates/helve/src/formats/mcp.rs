@@ -7,7 +7,7 @@ use super::clean::cleaned;
 use super::cut::{cut_text, cut_value};
 use super::describe::Description;
 use super::export::ExportOptions;
-use super::result::{AnsweredCall, returned_error};
+use super::result::AnsweredCall;
 use crate::{Pending, Status, Tool, ToolError};
 
 /// Where in `_meta` an MCP result says, for programs, why it is an error.
@@ -79,7 +79,7 @@ fn call(request: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatErro
 /// ```
 pub fn mcp_error(status: &Status) -> Option<Value> {
     let parts = match status {
-        Status::Done(output) => match returned_error(output) {
+        Status::Done(output) => match output.error() {
             Some(error) => failure(&error),
             None if output.is_failure => shortfall(&output.value),
             None => return None,

@@ -14,7 +14,7 @@ pub(super) fn tool(tool: &Tool, options: &ExportOptions) -> Value {
     entry
 }
 
-pub(super) const SHAPES: &[&str] = &["choices", "message", "tool_calls", "role", "function"];
+pub(super) const SHAPES: &[&str] = &["choices", "message", "tool_calls", "function_call", "role", "function"];
 
 pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
     match answer {
@@ -31,10 +31,24 @@ pub(super) fn find(answer: &Value, found: &mut CallCollector<'_>) -> Result<(), 
 
 /// A message, or one of its calls.
 fn message(part: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
-    match part.get("tool_calls").and_then(Value::as_array) {
-        Some(calls) => calls.iter().try_for_each(|item| call(item, found)),
-        None => call(part, found),
+    let is_there = |field: &&Value| !field.is_null();
+    match (part.get("tool_calls").filter(is_there), part.get("function_call").filter(is_there)) {
+        (Some(Value::Array(calls)), _) => calls.iter().try_for_each(|item| call(item, found)),
+        (_, Some(one)) => old_call(one, found),
+        _ => call(part, found),
     }
+}
+
+/// The form from before there were several calls in a message: one alone, without an id. Servers that imitate the
+/// old API still write it.
+fn old_call(call: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
+    found.add(RawCall {
+        item: "function_call",
+        id: RawId::Absent,
+        name: call.get("name"),
+        arguments: call.get("arguments"),
+        extra: &[],
+    })
 }
 
 fn call(item: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> {
@@ -54,5 +68,9 @@ fn call(item: &Value, found: &mut CallCollector<'_>) -> Result<(), FormatError> 
 }
 
 pub(super) fn result(answer: &AnsweredCall<'_>) -> Value {
+    // The old form is answered in the old form: by name, because there is no id.
+    if answer.call.id.is_none() {
+        return json!({ "role": "function", "name": answer.call.name, "content": answer.text });
+    }
     json!({ "role": "tool", "tool_call_id": answer.call.id, "content": answer.text })
 }

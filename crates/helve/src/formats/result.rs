@@ -9,7 +9,7 @@ use super::clean::{clean, cleaned};
 use super::cut::{cut_text, cut_value};
 use super::format::Format;
 use super::{anthropic, gemini, llm, mcp, openai, openai_chat};
-use crate::{CallId, ErrorCode, Outcome, Output, Pending, Status, ToolError};
+use crate::{CallId, ErrorCode, Outcome, Pending, Status, ToolError};
 
 /// How much of a result a model gets to see.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -147,19 +147,13 @@ fn with_lacking(shown: Shown, outcome: &Outcome) -> Shown {
 fn show_status(outcome: &Outcome, budget: ResultBudget) -> Shown {
     let written = |text: String| Shown { text: cut_text(&text, budget.bytes()).to_owned(), is_whole: false };
     match &outcome.status {
-        Status::Done(output) => match returned_error(output) {
+        Status::Done(output) => match output.error() {
             Some(error) => written(failure(&error, budget)),
             None => with_lacking(success(&output.value, outcome.call_id, budget), outcome),
         },
         Status::Failed(error) => written(failure(error, budget)),
         Status::Pending(pending) => written(question(pending)),
     }
-}
-
-/// The error within a result that a tool's failure mode made of it.
-pub(super) fn returned_error(output: &Output) -> Option<ToolError> {
-    let error = output.is_failure.then(|| output.value.get("error"))??;
-    serde_json::from_value(error.clone()).ok()
 }
 
 fn success(value: &Value, call_id: CallId, budget: ResultBudget) -> Shown {

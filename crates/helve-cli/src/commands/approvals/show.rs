@@ -106,6 +106,9 @@ fn facts(approval: &Approval) -> Table {
     for reason in &approval.reasons {
         fact("because", escape::one_line(reason, 400).into());
     }
+    if let Some(advice) = &approval.advice {
+        fact("the agent said", escape::one_line(&advice.words(), 500).into());
+    }
     fact("risk", approval.risk.to_string().into());
     for mark in &approval.marks {
         fact("mind", Cell::new(mark.words(), Tone::Warn));

@@ -1,9 +1,11 @@
 //! `helve audit list`: calls, newest first.
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
+use helve::record::Ending;
 use helve::run::StepKind;
-use helve::{CallId, ErrorCode, Risk, Stance};
+use helve::{CallId, CodeName, Risk, Stance};
 use helve_host::config::Loaded;
+use helve_host::config::origin::short;
 use helve_host::wire;
 use helve_store::{AuditQuery, CallRecord, CallStatus, StepRecord, StoreError};
 use jiff::{Timestamp, Zoned};
@@ -36,9 +38,9 @@ pub(crate) struct Args {
     /// Only calls that ended so
     #[arg(long, value_parser = status())]
     status: Option<CallStatus>,
-    /// Only calls with this error code
-    #[arg(long, value_parser = code(), hide_possible_values = true)]
-    code: Option<ErrorCode>,
+    /// Only calls with this error code, or a tool's own: `timeout`, `FILE_EXISTS`
+    #[arg(long, value_name = "CODE")]
+    code: Option<CodeName>,
     /// Only calls that this principal answers for
     #[arg(long, value_name = "NAME")]
     principal: Option<String>,
@@ -99,7 +101,7 @@ fn more(query: &AuditQuery, details: bool, last: CallId) -> String {
     let filters = [
         ("tool", query.tool.clone()),
         ("status", query.status.map(|one| one.as_str().to_owned())),
-        ("code", query.code.map(|one| one.as_str().to_owned())),
+        ("code", query.code.as_ref().map(|one| one.as_str().to_owned())),
         ("principal", query.principal.clone()),
         ("session", query.session.clone()),
         ("agent", query.agent.clone()),
@@ -142,12 +144,6 @@ fn risk() -> impl TypedValueParser<Value = Risk> {
     })
 }
 
-fn code() -> impl TypedValueParser<Value = ErrorCode> {
-    PossibleValuesParser::new(ErrorCode::ALL.iter().map(|one| one.as_str())).map(|text| {
-        *ErrorCode::ALL.iter().find(|one| one.as_str() == text).expect("clap let only these through")
-    })
-}
-
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let details = args.details;
     let query = args.resolve();
@@ -164,11 +160,18 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         return Ok(Exit::Done);
     }
     if calls.is_empty() {
-        app.ui.note(if is_empty(&loaded) {
-            "no call was recorded yet; try `helve call time-now`, then look again"
-        } else {
-            "no call fits; `helve audit list` without filters shows the latest"
-        })?;
+        if !is_empty(&loaded) {
+            app.ui.note("no call fits; `helve audit list` without filters shows the latest")?;
+            return Ok(Exit::Done);
+        }
+        app.ui.note("no call was recorded yet; try `helve call time-now`, then look again")?;
+        if let Some(other) = wire::journal::outside(&loaded).map(|other| short(&other)) {
+            let here = short(&loaded.journal_path);
+            app.ui.note(format!(
+                "this project's journal is {here}; calls without a project are in another one:"
+            ))?;
+            app.ui.note(format!("  helve audit list --set journal.path={}", quoted(&other)))?;
+        }
         return Ok(Exit::Done);
     }
     let form = if app.ui.width().is_some_and(|width| width < WIDE) { Form::Short } else { Form::Whole };
@@ -336,7 +339,7 @@ pub(crate) fn status_cell(call: &CallRecord) -> Cell {
         CallStatus::Started | CallStatus::Pending => Tone::Warn,
         CallStatus::Returned | CallStatus::Failed | CallStatus::Denied => Tone::Bad,
     };
-    let text = match call.ending.as_ref().and_then(|ending| ending.code) {
+    let text = match call.ending.as_ref().and_then(Ending::error_name) {
         Some(code) => format!("{} ({code})", call.status.as_str()),
         None => call.status.as_str().to_owned(),
     };

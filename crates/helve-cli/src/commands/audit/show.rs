@@ -2,7 +2,7 @@
 
 use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson, VoteRecord};
 use helve::run::StepKind;
-use helve::{Advice, AdvisedAction, Caller};
+use helve::{ApprovalId, Caller};
 use helve_store::{Audit, CallRecord, Shown};
 use serde::Serialize;
 
@@ -67,7 +67,22 @@ fn decided_by(audit: &Audit, call: &CallRecord) -> Option<String> {
     });
     let question = call.approval_used.or(call.ending.as_ref().and_then(|ending| ending.approval_id));
     // A question that was forgotten, or a file that is damaged, does not keep the rest from being shown.
-    told.or_else(|| Some(audit.approval(question?).ok()??.ruling?.by))
+    let by_question = |id: ApprovalId| Some(audit.approval(id).ok()??.ruling?.by);
+    let gate =
+        || call.ending.as_ref()?.gate.as_ref()?.by.iter().find_map(|by| by_vote(audit, by, by_question));
+    told.or_else(|| by_question(question?)).or_else(gate)
+}
+
+/// Who is behind what the gate went by: `approval apr_…`, or a rule that somebody made of one. Calls that only read
+/// have no start that says which approval they used.
+fn by_vote(audit: &Audit, by: &str, by_question: impl Fn(ApprovalId) -> Option<String>) -> Option<String> {
+    match by.strip_prefix("approval rule ") {
+        Some(rule) => {
+            let rule = audit.approval_rule(rule.parse().ok()?).ok()??;
+            Some(format!("{}, by the rule {} of {}", rule.by, rule.id, when::shown(rule.made_at)))
+        }
+        None => by_question(by.strip_prefix("approval ")?.parse().ok()?),
+    }
 }
 
 /// Who called, in one line.
@@ -137,8 +152,13 @@ fn facts(call: &CallRecord, decided_by: Option<&str>) -> Table {
         for vote in call.payload.votes.iter().filter_map(vote_line) {
             optional("because", Some(vote));
         }
-        optional("the agent said", call.payload.advice.as_deref().map(advice_line));
+        optional(
+            "the agent said",
+            call.payload.advice.as_deref().map(|advice| escape::one_line(&advice.words(), 500)),
+        );
         optional("cost", ending.cost.as_ref().map(|cost| cost.to_string()));
+        // The status has the tool's own code, where there is one.
+        optional("code", ending.code.map(|code| code.to_string()).filter(|_| ending.tool_code.is_some()));
         optional("failed in", ending.stage.map(|stage| stage.to_string()));
         optional("approval", ending.approval_id.map(|id| id.to_string()));
         optional("outcome of", ending.replay_of.map(|id| id.to_string()));
@@ -171,17 +191,6 @@ fn gate_line(gate: &GateRecord) -> String {
         true => gate.said.to_string(),
         false => format!("{}, by {}", gate.said, by.join(" and ")),
     }
-}
-
-/// What the calling agent decided about its own call.
-fn advice_line(advice: &Advice) -> String {
-    let action = match advice.action {
-        AdvisedAction::Execute => "run it",
-        AdvisedAction::RequestApproval => "ask a person",
-        AdvisedAction::Deny => "do not run it",
-    };
-    let why = advice.reasoning.as_deref().map(|why| format!(": {}", escape::one_line(why, 400)));
-    format!("{action}{}{}", advice.sureness(), why.unwrap_or_default())
 }
 
 pub(super) fn vote_line(vote: &VoteRecord) -> Option<String> {

@@ -8,6 +8,7 @@ use helve_host::config::origin::short;
 use helve_host::config::{Loaded, load};
 use helve_host::wire::hooks;
 use helve_host::wire::trust::{self, Store};
+use helve_mcp::import::Homes;
 use helve_mcp::trust::Verdict;
 use helve_tools::hooks::import::{Imported, Permissions, import};
 use serde_json::{Value, json};
@@ -21,8 +22,8 @@ use crate::failure::Failure;
 use crate::ui::escape;
 
 const AFTER_HELP: &str = "\
-Reads `.claude/settings.json` and `.claude/settings.local.json` of the project and `~/.claude/settings.json`,
-or the file that you name. You see each hook before it is written into helve.toml; those of the project are
+Reads `.claude/settings.json` and `.claude/settings.local.json` of the project and `~/.claude/settings.json` (in
+CLAUDE_CONFIG_DIR, where that is set), or the file that you name. You see each hook before it is written into helve.toml; those of the project are
 trusted as they are shown.
 
 In Helve, a hook's command runs in a box: it reads the project, changes nothing and has no network. Helve grants what
@@ -88,11 +89,12 @@ fn files(args: &Args, loaded: &Loaded, app: &App<'_>) -> Vec<(PathBuf, bool)> {
         return vec![(app.inputs.work_dir.join(file), args.user)];
     }
     let project = loaded.project_file.as_deref().and_then(Path::parent).unwrap_or(&app.inputs.work_dir);
-    let home = std::env::home_dir().unwrap_or_default();
+    let Homes { home, claude, .. } = Homes::of_user();
+    let own = claude.unwrap_or_else(|| home.join(".claude")).join("settings.json");
     let found = [
         (project.join(".claude/settings.json"), args.user),
         (project.join(".claude/settings.local.json"), args.user),
-        (home.join(".claude/settings.json"), true),
+        (own, true),
     ];
     found.into_iter().filter(|(path, _)| path.is_file()).collect()
 }

@@ -3,6 +3,9 @@
 use helve::identity::{Key, KeyError, Purpose};
 use helve::ports::Keys;
 use helve::{Access, PrincipalKind};
+use helve_host::config::Loaded;
+use helve_host::config::origin::short;
+use helve_host::{running, wire};
 use jiff::{Span, Timestamp, Zoned};
 use serde_json::json;
 
@@ -66,6 +69,22 @@ impl Args {
     }
 }
 
+/// Which servers know the key, where there is another journal that a server may use.
+fn counts_where(loaded: &Loaded) -> Option<String> {
+    let here = short(&loaded.journal_path);
+    if running::note(&loaded.journal_path).is_some() {
+        return None;
+    }
+    if let Some(note) = running::note_near(loaded) {
+        let address = note.address;
+        return Some(format!(
+            "the `helve up` at {address} uses another journal than {here}, and knows this key once it is restarted"
+        ));
+    }
+    let other = short(&wire::journal::outside(loaded)?);
+    Some(format!("servers of this project ({here}) know this key; those that use {other} do not"))
+}
+
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let made_by = local_user("make keys")?;
     let purpose = if args.approver { Purpose::Decide } else { Purpose::Call };
@@ -90,5 +109,8 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let good_for = if args.approver { "decides" } else { "calls" };
     app.ui.note(format!("`{}` {good_for} with it{until}. It is not shown again.", key.name))?;
     app.ui.note(format!("take it back: helve keys revoke {}", key.id))?;
+    if let Some(warning) = counts_where(&app.load_config()?) {
+        app.ui.note(format!("{} {warning}", app.ui.paint().warn("!")))?;
+    }
     Ok(Exit::Done)
 }

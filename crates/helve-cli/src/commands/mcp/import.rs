@@ -6,7 +6,7 @@ use helve_host::config::origin::short;
 use helve_host::config::{Loaded, load};
 use helve_host::wire::mcp;
 use helve_host::wire::trust::{self, Store};
-use helve_mcp::import::{self, Imported, Kind, Scope, ServerFile};
+use helve_mcp::import::{self, Homes, Imported, Kind, Scope, ServerFile};
 use serde_json::{Value, json};
 
 use super::ask::{Confirmation, ask};
@@ -71,8 +71,7 @@ impl From {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let project = loaded.project_file.as_deref().and_then(Path::parent).unwrap_or(&app.inputs.work_dir);
-    let home = std::env::home_dir().unwrap_or_default();
-    let found = import::find(project, &home);
+    let found = import::find(project, &Homes::of_user());
     let mut documents = Vec::new();
     let mut exit = Exit::Done;
     let mut waiting = 0;

@@ -34,14 +34,15 @@ pub(crate) fn run(app: &mut App<'_>) -> anyhow::Result<Exit> {
         )?;
         return Ok(Exit::Done);
     }
-    const YIELDS: &[Yield] = &[Yield::Cut(2, 24), Yield::Drop(3)];
+    // An address or a command is there to be copied: where it does not fit, each server takes several lines.
+    const YIELDS: &[Yield] = &[Yield::Drop(3)];
     let mut table = Table::new(["name", "may run", "what", "from"]).one_line_rows(YIELDS);
     for one in &servers {
         let (word, tone) = word(one);
         table.row([
             Cell::new(&one.name, Tone::Strong),
             Cell::new(word, tone),
-            Cell::from(show::place(&one.config)),
+            Cell::to_copy(show::place(&one.config), Tone::Plain),
             Cell::new(one.origin.to_string(), Tone::Dim),
         ]);
     }

@@ -193,7 +193,7 @@ fn ending(finished: &Finished) -> (&'static str, String, Tone) {
         0 | 1 => String::new(),
         count => format!(", {count} attempts"),
     };
-    let code = ending.code.map(|code| code.to_string()).unwrap_or_default();
+    let code = ending.error_name().unwrap_or_default();
     let message = finished.payload.error.as_ref().map(|error| format!(": {}", error.message()));
     let why = format!("{code}{}", message.unwrap_or_default());
     match (ending.status, ending.code) {

@@ -142,7 +142,7 @@ impl<'a> Follower<'a> {
         upstream: &'a Upstream,
     ) -> Self {
         let mut mistakes = in_force.mistakes.clone();
-        mistakes.extend(of_servers(first));
+        mistakes.extend(of_parts(first));
         mistakes.extend(wire::hooks::set(first).broken);
         Self {
             inputs,
@@ -333,7 +333,7 @@ impl<'a> Follower<'a> {
             }
             Err(failure) => say(&format!("MCP servers are not followed: {failure}")),
         }
-        of_servers(loaded)
+        of_parts(loaded)
     }
 
     /// Lets the policies be those of the configuration. Those that are wrong deny everything.
@@ -438,10 +438,11 @@ fn startable(loaded: &Loaded) -> BTreeMap<String, Configured> {
     all.map(|one| (one.name.clone(), one)).collect()
 }
 
-/// What is wrong with MCP servers.
-fn of_servers(loaded: &Loaded) -> Vec<String> {
+/// What is wrong with MCP servers, and with what else stands for itself.
+fn of_parts(loaded: &Loaded) -> Vec<String> {
     let problems = loaded.broken_servers.values().flat_map(|one| &one.problems);
-    problems.map(|problem| problem.line()).collect()
+    let set_aside = loaded.set_aside.iter().map(|remark| remark.found.clone());
+    problems.map(|problem| problem.line()).chain(set_aside).collect()
 }
 
 /// What a failure says, each with its place.

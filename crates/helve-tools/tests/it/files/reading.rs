@@ -152,6 +152,24 @@ fn encoded(name: &str, text: &str) -> Vec<u8> {
 }
 
 #[tokio::test]
+async fn a_guess_is_said_and_utf_32_is_not_taken_for_utf_16() {
+    let world = World::new();
+    std::fs::write(world.path("root/latin"), b"sch\xF6ne Gr\xFC\xDFe aus K\xF6ln\n").unwrap();
+    let guessed = world.ok("file-read", json!({ "path": "latin" })).await;
+    assert_eq!((&guessed["encoding"], &guessed["guessed"]), (&json!("windows-1252"), &json!(true)));
+    for name in ["latin-1", "cp1252"] {
+        let named = world.ok("file-read", json!({ "path": "latin", "encoding": name })).await;
+        assert_eq!((&named["content"], named.get("guessed")), (&guessed["content"], None), "{name}");
+    }
+    world.put("root/plain", "grüße\n");
+    assert_eq!(world.ok("file-read", json!({ "path": "plain" })).await.get("guessed"), None);
+
+    std::fs::write(world.path("root/wide"), b"\xFF\xFE\0\0h\0\0\0i\0\0\0").unwrap();
+    let error = world.fails("file-read", json!({ "path": "wide" })).await;
+    assert!(error.message().contains("UTF-32"), "{error}");
+}
+
+#[tokio::test]
 async fn the_encodings_that_people_have_are_found_out_or_can_be_named() {
     let world = World::new();
     for (name, text) in texts() {

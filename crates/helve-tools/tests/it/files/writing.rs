@@ -27,6 +27,21 @@ async fn a_new_file_is_made_and_an_existing_one_only_replaced_when_told() {
     assert_eq!(world.text("root/new.txt"), "x");
 }
 
+/// Whatever keeps it from writing, other than a file that is there: the seed knows two codes.
+#[tokio::test]
+async fn what_cannot_be_written_is_write_failed() {
+    let world = World::new();
+    world.put("root/file", "x");
+    for path in ["no/folder/f", "file/below", "."] {
+        let error =
+            world.fails("file-write", json!({ "path": path, "content": "x", "overwrite": true })).await;
+        let codes = (error.code(), error.tool_code());
+        assert_eq!(codes, (ErrorCode::ExecutionFailed, Some("WRITE_FAILED")), "{path}: {error}");
+    }
+    let error = world.fails("file-write", json!({ "path": "/etc/out", "content": "x" })).await;
+    assert_eq!((error.code(), error.tool_code()), (ErrorCode::PermissionDenied, None), "{error}");
+}
+
 #[tokio::test]
 async fn encodings_decide_what_content_means() {
     let world = World::new();

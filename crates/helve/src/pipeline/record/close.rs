@@ -8,7 +8,7 @@ use helve_core::ports::JournalError;
 use helve_core::record::{
     AttachedRecord, Attempt, CutRecord, EndStatus, Ending, Entry, Finished, GateRecord, Payload, RawJson,
 };
-use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Status, ToolError};
+use helve_core::{CallId, ErrorCode, ErrorKind, Outcome, Stage, Status, ToolCode, ToolError};
 use serde_json::Value;
 
 use super::super::judge::gate_record;
@@ -235,6 +235,8 @@ impl CallRecorder<'_> {
         let ending = Ending {
             status: end_status(status),
             code: error.map(ToolError::code),
+            // As it is recorded: a tool could put anything into a code.
+            tool_code: payload.error.as_ref().and_then(ToolError::own_code).cloned(),
             stage: error.and_then(ToolError::stage),
             approval_id: match status {
                 Status::Pending(pending) => Some(pending.approval_id),
@@ -355,18 +357,37 @@ impl CallRecorder<'_> {
                     call_id,
                     tool: self.subject.facts.tool.clone(),
                     code: error.code(),
+                    tool_code: self.own_code(error),
                     duration_us,
                     may_have_happened: error.may_have_happened() && self.work.replay_of.is_none(),
                 },
-                (Status::Done(_) | Status::Pending(_), _) => EventKind::Failed {
+                (Status::Done(output), _) => {
+                    let error = output.error();
+                    EventKind::Failed {
+                        call_id,
+                        tool: self.subject.facts.tool.clone(),
+                        code: error.as_ref().map_or(ErrorCode::ExecutionFailed, ToolError::code),
+                        tool_code: error.as_ref().and_then(|error| self.own_code(error)),
+                        duration_us,
+                        may_have_happened: false,
+                    }
+                }
+                (Status::Pending(_), None) => EventKind::Failed {
                     call_id,
                     tool: self.subject.facts.tool.clone(),
                     code: ErrorCode::ExecutionFailed,
+                    tool_code: None,
                     duration_us,
                     may_have_happened: false,
                 },
             }
         });
+    }
+
+    /// The tool's own code of an error, without the call's secrets: a tool could put anything into a code.
+    fn own_code(&self, error: &ToolError) -> Option<ToolCode> {
+        error.own_code()?;
+        self.arguments.scrubber().error(error).get().own_code().cloned()
     }
 }
 

@@ -190,6 +190,22 @@ async fn whoever_asks_about_one_step_learns_of_the_next_question() {
     assert_eq!((code(&outcome), went(&witness).len()), ("approval_denied", 2));
 }
 
+#[tokio::test]
+async fn a_fetched_calls_record_has_what_its_agent_said() {
+    let witness = Witness::default();
+    let (runtime, ledger) = built(&witness, |builder| builder);
+    let mut advice = helve::Advice::new(helve::AdvisedAction::RequestApproval);
+    (advice.confidence, advice.reasoning) = (Some(0.4), Some("the amount is high".to_owned()));
+    let id = approved(&runtime, send("ada").advised(advice.clone())).await;
+    let fetched = runtime.outcome_of(id, &bot()).await.unwrap();
+    assert!(fetched.is_success(), "{fetched:?}");
+    let said = ledger.entries().into_iter().find_map(|entry| match entry {
+        Entry::Finished(end) if end.facts.call_id == fetched.call_id => end.payload.advice,
+        _ => None,
+    });
+    assert_eq!(said.as_deref(), Some(&advice));
+}
+
 #[tokio::test(start_paused = true)]
 async fn an_approved_composition_tells_of_the_question_of_its_part() {
     let (witness, go) = (Witness::default(), Arc::new(Semaphore::new(9)));

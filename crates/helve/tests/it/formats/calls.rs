@@ -212,3 +212,47 @@ fn wrong_types_never_panic() {
         }
     }
 }
+
+#[test]
+fn the_old_single_call_of_chat_completions_is_read_and_answered_by_name() {
+    let message = json!({ "role": "assistant", "content": null,
+        "function_call": { "name": "add", "arguments": "{\"a\": 1}" } });
+    let answers = [
+        json!({ "choices": [{ "message": message.clone() }] }),
+        json!({ "message": message.clone() }),
+        message,
+    ];
+    for answer in answers {
+        let calls = parse_calls(Format::OpenAiChat, &answer, &ParseLimits::default()).unwrap();
+        assert_eq!(calls.len(), 1, "{answer}");
+        assert_eq!((&calls[0].id, &*calls[0].name), (&None, "add"));
+        assert_eq!(calls[0].arguments.as_ref().unwrap(), &json!({ "a": 1 }));
+    }
+    // New servers write both, with nothing in the old one.
+    let both = json!({ "role": "assistant", "function_call": null, "tool_calls":
+        [{ "id": "c", "type": "function", "function": { "name": "add", "arguments": "{}" } }] });
+    let calls = parse_calls(Format::OpenAiChat, &both, &ParseLimits::default()).unwrap();
+    assert_eq!(calls[0].id.as_deref(), Some("c"));
+}
+
+#[test]
+fn calls_in_another_format_than_the_named_one_are_not_taken_for_no_calls() {
+    let anthropic = json!({ "role": "assistant", "content":
+        [{ "type": "tool_use", "id": "t", "name": "add", "input": {} }] });
+    let chat = json!({ "role": "assistant", "tool_calls":
+        [{ "id": "c", "type": "function", "function": { "name": "add", "arguments": "{}" } }] });
+    let gemini = json!({ "parts": [{ "functionCall": { "name": "add", "args": {} } }] });
+    for (named, answer, says) in [
+        (Format::Gemini, &anthropic, "its `content` is"),
+        (Format::OpenAiChat, &anthropic, "it is one in the format `anthropic`"),
+        (Format::Gemini, &chat, "`gemini`"),
+        (Format::Anthropic, &chat, "`anthropic`"),
+        (Format::OpenAi, &gemini, "`openai`"),
+    ] {
+        let error = parse_calls(named, answer, &ParseLimits::default()).unwrap_err().to_string();
+        assert!(error.contains(says), "{named:?}: {error}");
+    }
+    // A last word has no calls in any format.
+    let last = json!({ "role": "assistant", "content": [{ "type": "text", "text": "hi" }] });
+    assert!(parse_calls(Format::OpenAiChat, &last, &ParseLimits::default()).unwrap().is_empty());
+}

@@ -2,18 +2,47 @@
 
 use std::path::{Path, PathBuf};
 
+use helve::expression::{Expression, Reference};
 use helve::template::Template;
 use helve::{Problem, Registry, Tool};
 use helve_host::suggest;
+use helve_sandbox::Sandbox;
 use serde_json::Value;
 
-/// That a program's file is not there. A bare name is looked up when it runs, so nobody can tell of it here.
-pub(super) fn missing_program(written: &Value, file: &Path) -> Option<Problem> {
-    let command = Path::new(written.get("command")?.as_str()?);
-    let program: PathBuf = file.parent().unwrap_or(Path::new("")).join(command).components().collect();
-    let is_path = command.components().count() > 1;
-    let message = format!("there is no file `{}`, so the tool cannot run", program.display());
-    (is_path && !program.exists()).then(|| Problem { at: "command".to_owned(), message })
+/// That a program or its script is not there, on this machine.
+pub(super) fn missing_program(written: &Value, file: &Path) -> Vec<Problem> {
+    let base = file.parent().unwrap_or(Path::new(""));
+    let command = written.get("command").and_then(Value::as_str).and_then(|name| no_program(name, base));
+    command.into_iter().chain(missing_script(written, base)).collect()
+}
+
+fn no_program(name: &str, base: &Path) -> Option<Problem> {
+    let refuse = |message| Some(Problem { at: "command".to_owned(), message });
+    let command = Path::new(name);
+    if command.components().count() > 1 {
+        let program: PathBuf = base.join(command).components().collect();
+        let message = || format!("there is no file `{}`, so the tool cannot run", program.display());
+        return if program.exists() { None } else { refuse(message()) };
+    }
+    refuse(Sandbox::default().check(command).err()?.to_string())
+}
+
+/// Endings of files that an interpreter runs.
+const SCRIPT_ENDINGS: [&str; 10] = ["py", "sh", "bash", "js", "mjs", "cjs", "ts", "rb", "pl", "php"];
+
+/// That the script is not there which an interpreter is to run: the first argument that is called like one.
+fn missing_script(written: &Value, base: &Path) -> Option<Problem> {
+    let start = base.join(written.get("work_dir").and_then(Value::as_str).unwrap_or_default());
+    let args = written.get("args")?.as_array()?.iter().filter_map(Value::as_str).map(Path::new);
+    let is_script = |arg: &Path| {
+        let ending = arg.extension().and_then(|ending| ending.to_str());
+        ending.is_some_and(|ending| SCRIPT_ENDINGS.contains(&ending))
+            && !arg.to_string_lossy().starts_with('-')
+    };
+    let (index, arg) = args.enumerate().find(|(_, arg)| is_script(arg))?;
+    let script: PathBuf = start.join(arg).components().collect();
+    let message = format!("there is no file `{}`, so the tool cannot run", script.display());
+    (!script.exists()).then(|| Problem { at: format!("args/{index}"), message })
 }
 
 /// Fields that a composed tool's templates look at, and that its own schema, or the one of the step that they
@@ -24,8 +53,7 @@ pub(super) fn unknown_fields(tool: &Tool, written: &Value, registry: &Registry) 
     let input = is_said.then(|| listed(tool.input().json())).flatten();
     let mut problems = Vec::new();
     each_template(written, String::new(), &mut |at, text| {
-        let references = Template::parse(Value::String(text.to_owned())).map(|one| one.references());
-        let asked = references.into_iter().flatten().filter(|reference| reference.name == "input");
+        let asked = references(text).into_iter().filter(|reference| reference.name == "input");
         for field in asked.filter_map(|reference| reference.field) {
             let unknown = input.as_ref().and_then(|fields| unknown(&field, fields));
             problems.extend(unknown.map(|hint| Problem {
@@ -50,14 +78,27 @@ pub(super) fn unknown_fields(tool: &Tool, written: &Value, registry: &Registry) 
     problems
 }
 
+/// What a text with expressions, or an expression, looks at.
+fn references(text: &str) -> Vec<Reference> {
+    match text.contains("{{") {
+        true => Template::parse(Value::String(text.to_owned())).map(|one| one.references()),
+        false => Expression::parse(text).map(|one| one.references()),
+    }
+    .unwrap_or_default()
+}
+
+/// Keys whose text is an expression, without braces.
+const EXPRESSIONS: [&str; 2] = ["when", "over"];
+
 /// Calls `visit` with every text in which expressions may stand, and its place.
 fn each_template(written: &Value, at: String, visit: &mut dyn FnMut(&str, &str)) {
     let below = |key: &dyn std::fmt::Display| match at.is_empty() {
         true => key.to_string(),
         false => format!("{at}/{key}"),
     };
+    let is_expression = || EXPRESSIONS.iter().any(|key| at.rsplit('/').next() == Some(key));
     match written {
-        Value::String(text) if text.contains("{{") => visit(&at, text),
+        Value::String(text) if text.contains("{{") || is_expression() => visit(&at, text),
         Value::Array(items) => {
             items.iter().enumerate().for_each(|(index, item)| each_template(item, below(&index), visit));
         }
@@ -82,10 +123,12 @@ fn of_steps(text: &str) -> impl Iterator<Item = (&str, &str)> {
     })
 }
 
-/// The tool of the step of this name.
+/// The tool of the step of this name, also of one within a branch.
 fn tool_of_step<'w>(written: &'w Value, step: &str) -> Option<&'w str> {
-    let mut steps = written.get("steps")?.as_array()?.iter();
-    steps.find(|one| one.get("name").and_then(Value::as_str) == Some(step))?.get("tool")?.as_str()
+    let items = |key: &str| written.get(key).and_then(Value::as_array).into_iter().flatten();
+    let named = |one: &&Value| one.get("name").and_then(Value::as_str) == Some(step);
+    let here = items("steps").find(named).and_then(|one| one.get("tool")?.as_str());
+    here.or_else(|| items("branches").find_map(|branch| tool_of_step(branch, step)))
 }
 
 /// The fields of an object that has no others. None: it may have.
