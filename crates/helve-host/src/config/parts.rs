@@ -174,6 +174,9 @@ pub(super) fn tool_lists(file: &Value) -> Vec<String> {
     lists
 }
 
+/// Longest name of a table that is only left out.
+const TABLE_NAME_BYTES_MAX: usize = 100;
+
 /// The tables of a file whose names are like nothing that makes Helve stricter.
 fn unlike_any(file: &Value, schema: &Schema) -> Vec<String> {
     let is_table = |value: &Value| match value {
@@ -182,7 +185,8 @@ fn unlike_any(file: &Value, schema: &Schema) -> Vec<String> {
         Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) => false,
     };
     let fields = file.as_object().into_iter().flatten();
-    let names = fields.filter(|(_, value)| is_table(value)).map(|(name, _)| name);
+    let is_named = |name: &str| name.len() <= TABLE_NAME_BYTES_MAX;
+    let names = fields.filter(|(name, value)| is_named(name) && is_table(value)).map(|(name, _)| name);
     let is_unlike = |pointer: &String| match keys::unknown_key(pointer, schema) {
         Some(keys::Unknown { meant: Some(meant), .. }) => ADDING.contains(&meant.as_str()),
         Some(keys::Unknown { meant: None, .. }) => true,
