@@ -14,13 +14,15 @@ mod part;
 mod phase;
 mod progress;
 mod recover;
+mod settlement;
 mod state;
 mod story;
 mod takeover;
 mod undo;
 mod watch;
 
-pub use recover::{RecoveredRun, Resumption, RunError, Settlement};
+pub use recover::{RecoveredRun, Resumption, RunError};
+pub use settlement::Settlement;
 pub use state::RunState;
 pub use story::{Counts, Standing, Story, StoryWaiting};
 
