@@ -8,7 +8,6 @@ use helve::Runtime;
 use helve_mcp::gateway::Gateway;
 use helve_mcp::server::{McpServer, ServerOptions};
 use helve_mcp::servers::Servers;
-use helve_store::Store;
 use serde::Serialize;
 use serde_json::Value;
 use tokio::task::{self, JoinSet};
@@ -18,7 +17,7 @@ use crate::Remark;
 use crate::config::{Inputs, Loaded, load};
 use crate::error::HostError;
 use crate::wire::records::AuditRecords;
-use crate::wire::{self, background, mcp, page, trust};
+use crate::wire::{self, OpenLedger, background, mcp, page, trust};
 
 /// Where Helve finds its configuration.
 #[derive(Clone)]
@@ -77,7 +76,7 @@ pub struct Waiting {
 pub struct Host {
     loaded: Arc<Loaded>,
     runtime: Runtime,
-    store: Arc<Store>,
+    ledger: OpenLedger,
     servers: Servers,
     remarks: Vec<Remark>,
     /// Where people decide, if the configuration says so.
@@ -93,7 +92,7 @@ impl Host {
     pub async fn open(options: Options) -> Result<Self, HostError> {
         // Files are read, and documents of APIs may have to be fetched.
         let opened = task::spawn_blocking(move || open(&options.inputs)).await;
-        let Opened { loaded, runtime, store, mut remarks, page } = match opened {
+        let Opened { loaded, runtime, ledger, mut remarks, page } = match opened {
             Ok(opened) => opened?,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -102,8 +101,8 @@ impl Host {
             found: format!("MCP server `{name}`: {reason}"),
             fix: format!("see `helve mcp status {name}`"),
         }));
-        let background = keep_running(&loaded, &runtime, &store);
-        Ok(Self { loaded, runtime, store, servers, remarks, page, background })
+        let background = keep_running(&loaded, &runtime, &ledger);
+        Ok(Self { loaded, runtime, ledger, servers, remarks, page, background })
     }
 
     /// What runs tools.
@@ -162,8 +161,8 @@ impl Host {
         self.runtime.hooks().stop(background::SESSION_END_WAIT).await;
         self.servers.close().await;
         self.runtime.flush_traces(wire::TRACES_WAIT).await;
-        let store = Arc::clone(&self.store);
-        let closed = match task::spawn_blocking(move || store.close()).await {
+        let ledger = self.ledger.clone();
+        let closed = match task::spawn_blocking(move || ledger.close()).await {
             Ok(closed) => closed,
             Err(error) => std::panic::resume_unwind(error.into_panic()),
         };
@@ -177,7 +176,7 @@ impl Host {
 struct Opened {
     loaded: Arc<Loaded>,
     runtime: Runtime,
-    store: Arc<Store>,
+    ledger: OpenLedger,
     remarks: Vec<Remark>,
     page: Option<Url>,
 }
@@ -190,13 +189,13 @@ fn open(inputs: &Inputs) -> Result<Opened, HostError> {
     let tools = wire::tools(&loaded)?;
     remarks.extend(tools.remarks);
     remarks.extend(tools.broken.iter().map(|one| one.remark()));
-    let store = Arc::new(wire::open_store(&loaded)?);
-    let runtime = wire::runtime(&loaded, tools.registry, store.clone(), wire::settings(&loaded.config))?;
-    Ok(Opened { loaded: Arc::new(loaded), runtime, store, remarks, page })
+    let ledger = wire::open_ledger(&loaded)?;
+    let runtime = wire::runtime(&loaded, tools.registry, ledger.port(), wire::settings(&loaded.config))?;
+    Ok(Opened { loaded: Arc::new(loaded), runtime, ledger, remarks, page })
 }
 
 /// What `helve up` does besides serving, but for what [`Host`] says is not part of it.
-fn keep_running(loaded: &Arc<Loaded>, runtime: &Runtime, store: &Arc<Store>) -> JoinSet<()> {
+fn keep_running(loaded: &Arc<Loaded>, runtime: &Runtime, ledger: &OpenLedger) -> JoinSet<()> {
     let mut tasks = JoinSet::new();
     tasks.spawn(background::follow_decisions(runtime.clone()));
     let own = runtime.clone();
@@ -206,7 +205,7 @@ fn keep_running(loaded: &Arc<Loaded>, runtime: &Runtime, store: &Arc<Store>) -> 
         })
         .await;
     });
-    let (own, records) = (Arc::clone(loaded), Arc::new(AuditRecords::new(Arc::clone(store))));
+    let (own, records) = (Arc::clone(loaded), Arc::new(AuditRecords::new(ledger.clone())));
     let (verifier, runtime_of_verifier) = (Arc::clone(&records), runtime.clone());
     tasks.spawn(async move {
         verifier.keep_verifying(own.config.journal.verify_every_s, &runtime_of_verifier).await;

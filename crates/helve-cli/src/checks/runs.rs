@@ -1,10 +1,10 @@
 //! Probes of the runs: whether any waits for a person, or was cut short.
 
-use helve::ports::{Approvals as _, Holder};
+use helve::ports::Holder;
 use helve::{ApprovalQuery, ApprovalState};
 use helve_host::config::Loaded;
-use helve_host::wire;
-use helve_store::{Glance, Store};
+use helve_host::wire::{self, OpenLedger};
+use helve_store::Glance;
 
 use super::{Check, Purpose};
 use crate::blocking::block_on;
@@ -14,8 +14,8 @@ use crate::ui::count;
 /// Nothing where every run has ended or is running.
 pub(super) fn checks(loaded: &Loaded, purpose: Purpose) -> Vec<Check> {
     // Where the journal cannot be used, another check says so.
-    let Some((store, holders)) = open(loaded) else { return Vec::new() };
-    let pending = pending(&store).unwrap_or_default();
+    let Some((ledger, holders)) = open(loaded) else { return Vec::new() };
+    let pending = pending(&ledger).unwrap_or_default();
     found(&holders, pending, purpose)
 }
 
@@ -59,18 +59,18 @@ fn questions(pending: u64) -> Option<Check> {
     (pending > 0).then(|| Check::warning("approvals", found, "`helve approvals list` says which"))
 }
 
-fn pending(store: &Store) -> Option<u64> {
+fn pending(ledger: &OpenLedger) -> Option<u64> {
     const COUNT_MAX: usize = 1_000;
     let mut query = ApprovalQuery::pending();
     query.limit = COUNT_MAX;
-    let pending = block_on(async { Ok(store.approvals(query).await?) }).ok()?;
+    let pending = block_on(async { Ok(ledger.approvals(query).await?) }).ok()?;
     let now = jiff::Timestamp::now();
     Some(pending.iter().filter(|one| one.state_at(now) == ApprovalState::Pending).count() as u64)
 }
 
-fn open(loaded: &Loaded) -> Option<(Store, Vec<Holder>)> {
-    wire::open_audit(loaded).ok()?.ok()?;
-    let store = wire::open_store(loaded).ok()?;
-    let open = block_on(async { Ok(open_runs(&store).await?) }).ok()?;
-    Some((store, open.into_iter().map(|open| open.holder).collect()))
+fn open(loaded: &Loaded) -> Option<(OpenLedger, Vec<Holder>)> {
+    wire::open_trail(loaded).ok()?.ok()?;
+    let ledger = wire::open_ledger(loaded).ok()?;
+    let open = block_on(async { Ok(open_runs(&ledger).await?) }).ok()?;
+    Some((ledger, open.into_iter().map(|open| open.holder).collect()))
 }

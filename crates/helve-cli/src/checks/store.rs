@@ -17,6 +17,9 @@ const LOCAL_DISK: &str = "put the journal on a local disk: `journal.path`";
 
 pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
     let path = &loaded.journal_path;
+    if loaded.has_database() {
+        return vec![open(loaded).unwrap_or_else(|failure| Check::from_failure("journal", failure))];
+    }
     let opened = open(loaded);
     let writable = opened.is_ok();
     let mut checks = vec![opened.unwrap_or_else(|failure| Check::from_failure("journal", failure))];
@@ -32,6 +35,10 @@ pub(super) fn checks(loaded: &Loaded) -> Vec<Check> {
 /// The same by looking alone: nothing is opened for writing, and nothing is made.
 pub(super) fn look(loaded: &Loaded) -> (Vec<Check>, Option<Glance>) {
     let path = &loaded.journal_path;
+    if loaded.has_database() {
+        let looked = look_at_database(loaded);
+        return (vec![looked.unwrap_or_else(|failure| Check::from_failure("journal", failure))], None);
+    }
     let glance = wire::refuse_brought(loaded).map_err(Failure::from).and_then(|()| {
         Glance::at(path).map_err(|error| {
             Failure::failed("the journal cannot be used, and without a record no tool runs").because(&error)
@@ -54,6 +61,20 @@ pub(super) fn look(loaded: &Loaded) -> (Vec<Check>, Option<Glance>) {
     (checks, glance)
 }
 
+fn look_at_database(loaded: &Loaded) -> Result<Check, Failure> {
+    let place = loaded.ledger();
+    match wire::open_trail(loaded)? {
+        Ok(_) => Ok(Check::good("journal", place)),
+        Err(error) if error.is_missing() => {
+            Ok(Check::good("journal", format!("the tables in {place} are made at the first use")))
+        }
+        Err(error) => {
+            Err(Failure::failed("the journal cannot be used, and without a record no tool runs")
+                .because(&error))
+        }
+    }
+}
+
 fn of_glance(loaded: &Loaded, glance: &Glance) -> Check {
     match &glance.quarantine {
         Some(why) => quarantined(why),
@@ -68,9 +89,9 @@ fn quarantined(why: &Quarantine) -> Check {
 
 /// Opens the journal as a call would, which makes it where there is none.
 fn open(loaded: &Loaded) -> Result<Check, Failure> {
-    let store = wire::open_store(loaded)?;
-    let quarantine = store.quarantine();
-    store.close().map_err(|error| Failure::failed("the journal cannot be closed").because(&error))?;
+    let ledger = wire::open_ledger(loaded)?;
+    let quarantine = ledger.quarantine();
+    ledger.close().map_err(|error| Failure::failed("the journal cannot be closed").because(&error))?;
     if let Some(why) = quarantine {
         return Ok(quarantined(&why));
     }
@@ -80,7 +101,7 @@ fn open(loaded: &Loaded) -> Result<Check, Failure> {
 /// The journal's file, and that there is another one: who looks for a call, or wonders why a server does not know a
 /// key, may be looking at the wrong one.
 fn place(loaded: &Loaded, what: &str) -> String {
-    let here = short(&loaded.journal_path);
+    let here = loaded.ledger();
     match wire::journal::outside(loaded) {
         Some(other) => format!("{here}{what}; calls without a project are in {}", short(&other)),
         None => format!("{here}{what}"),

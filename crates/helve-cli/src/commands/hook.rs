@@ -110,12 +110,12 @@ pub(super) fn fire(
         let attached = servers::attach(&loaded, &registry, Which::OfHooks, app).await?;
         // The user of this command runs Helve, so the event itself leaves no record; a tool that a
         // hook calls does.
-        let store = match wire::hooks::tools_called(&loaded).is_empty() {
+        let opened = match wire::hooks::tools_called(&loaded).is_empty() {
             true => None,
-            false => Some(Arc::new(wire::open_store(&loaded)?)),
+            false => Some(wire::open_ledger(&loaded)?),
         };
-        let ledger: Arc<dyn Ledger> = match &store {
-            Some(store) => store.clone(),
+        let ledger: Arc<dyn Ledger> = match &opened {
+            Some(ledger) => ledger.port(),
             None => Arc::new(VolatileLedger::default()),
         };
         let runtime = wire::runtime(&loaded, registry, ledger, wire::settings(&loaded.config))?;
@@ -130,8 +130,8 @@ pub(super) fn fire(
         runtime.hooks().stop(BACKGROUND_WAIT).await;
         runtime.flush_traces(wire::TRACES_WAIT).await;
         attached.close().await;
-        if let Some(store) = store {
-            store.close().context("the record of what hooks called may not be on disk")?;
+        if let Some(ledger) = opened {
+            ledger.close().context("the record of what hooks called may not be on disk")?;
         }
         told
     })

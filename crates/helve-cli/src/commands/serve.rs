@@ -17,16 +17,15 @@ use helve::identity::KeyText;
 use helve::{Access, Caller, Filter, Runtime};
 use helve_host::config::Loaded;
 use helve_host::running::{self, Following, Note, Place};
-use helve_host::wire;
 use helve_host::wire::background::{SESSION_END_WAIT, follow_decisions, keep_taking_over};
 use helve_host::wire::records::AuditRecords;
+use helve_host::wire::{self, OpenLedger};
 use helve_host::wire::{mcp, page};
 use helve_mcp::server::random_id;
 use helve_server::records::Records;
 use helve_server::{
     ApiOptions, BindError, Door, HttpOptions, HttpServer, Issuer, JwtConfig, ServerConfig, Tokens, Webhook,
 };
-use helve_store::Store;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use url::Url;
@@ -84,7 +83,7 @@ pub(crate) fn http(
     }
     wire::journal::keep_adopted(&loaded)?;
     let opened = open(&loaded, seen)?;
-    let (runtime, store) = (opened.runtime.clone(), Arc::clone(&opened.store));
+    let (runtime, ledger) = (opened.runtime.clone(), opened.ledger.clone());
     let token_file = match token_file {
         // One that the person made is theirs to keep as they like, but they should know.
         Some(file) if file.exists() => {
@@ -102,7 +101,7 @@ pub(crate) fn http(
         })?;
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
         let deciding = follow_decisions(runtime.clone());
-        let records = Arc::new(AuditRecords::new(Arc::clone(&store)));
+        let records = Arc::new(AuditRecords::new(ledger.clone()));
         let verifying = records.keep_verifying(loaded.config.journal.verify_every_s, &runtime);
         let pruning = records.keep_pruning(&loaded.config, &runtime);
         let hooked = runtime.clone();
@@ -156,7 +155,7 @@ pub(crate) fn http(
         runtime.flush_traces(wire::TRACES_WAIT).await;
         Ok(())
     })?;
-    store.close().context("the record of the last calls may not be on disk")?;
+    ledger.close().context("the record of the last calls may not be on disk")?;
     Ok(Exit::Done)
 }
 
@@ -207,7 +206,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let seen = Seen::files(&app.inputs);
     let loaded = app.load_config()?;
     let opened = open(&loaded, seen)?;
-    let (runtime, store) = (opened.runtime.clone(), Arc::clone(&opened.store));
+    let (runtime, ledger) = (opened.runtime.clone(), opened.ledger.clone());
     for entry in unmatched(&caller, &runtime, &loaded) {
         app.ui.note(format!("note: `--allow {entry}` fits no tool; `helve tools list` shows their names"))?;
     }
@@ -239,7 +238,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
         hooked.flush_traces(wire::TRACES_WAIT).await;
         ended.context("the connection to the client broke")
     })?;
-    store.close().context("the record of the last calls may not be on disk")?;
+    ledger.close().context("the record of the last calls may not be on disk")?;
     Ok(Exit::Done)
 }
 
@@ -294,7 +293,7 @@ fn issuer(config: &JwtConfig, loaded: &Loaded) -> Result<Issuer, Failure> {
 /// What is served, before MCP servers bring more.
 struct Opened {
     runtime: Runtime,
-    store: Arc<Store>,
+    ledger: OpenLedger,
     tools: InForce,
     seen: Seen,
 }
@@ -303,9 +302,9 @@ fn open(loaded: &Loaded, seen: Seen) -> anyhow::Result<Opened> {
     let seen = seen.with_policies(&loaded.policy_files);
     let tools = wire::tools(loaded)?;
     let in_force = InForce::of(&tools, loaded);
-    let store = Arc::new(wire::open_store(loaded)?);
-    let runtime = wire::runtime(loaded, tools.registry, store.clone(), wire::settings(&loaded.config))?;
-    Ok(Opened { runtime, store, tools: in_force, seen })
+    let ledger = wire::open_ledger(loaded)?;
+    let runtime = wire::runtime(loaded, tools.registry, ledger.port(), wire::settings(&loaded.config))?;
+    Ok(Opened { runtime, ledger, tools: in_force, seen })
 }
 
 /// Tells the webhook of questions, where there is one. Runs until dropped.

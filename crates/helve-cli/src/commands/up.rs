@@ -124,8 +124,16 @@ fn where_helve_is() -> Option<String> {
 /// What makes sense to type now: the first call for a newcomer, the record for one who has called.
 fn next(app: &App<'_>) -> Vec<(&'static str, &'static str)> {
     let Ok(loaded) = load(&app.inputs) else { return Vec::new() };
-    let is_new = wire::refuse_brought(&loaded).is_err()
-        || Glance::at(&loaded.journal_path).ok().flatten().is_none_or(|glance| glance.newest_call.is_none());
+    let is_new = match loaded.has_database() {
+        true => false,
+        false => {
+            wire::refuse_brought(&loaded).is_err()
+                || Glance::at(&loaded.journal_path)
+                    .ok()
+                    .flatten()
+                    .is_none_or(|glance| glance.newest_call.is_none())
+        }
+    };
     let has_builtin = wire::registry(&loaded).is_ok_and(|registry| {
         registry.list(&Filter::default()).iter().any(|one| one.name().as_str() == "math-eval")
     });

@@ -17,6 +17,7 @@
 //! - `stop`: SIGTERM, with calls under way (`load` makes them);
 //! - `takeover`: what dead processes left, and suspended processes;
 //! - `audit`: the record afterwards;
+//! - `replicas`: the ledger on PostgreSQL, and two machines that share it;
 //! - `store`: backups, restoring one, pruning;
 //! - `network`: tools that reach a server;
 //! - `serve`: the tools, served to MCP clients;
@@ -78,6 +79,7 @@ mod office_connect;
 mod policy;
 mod quickstarts;
 mod raised;
+mod replicas;
 mod rules;
 mod runs;
 mod sandbox;

@@ -80,6 +80,7 @@ const SECTIONS: &[&str] = &[
     "retry_budget",
     "repair",
     "journal",
+    "store",
     "redact",
     "security",
     "policy",

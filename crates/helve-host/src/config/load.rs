@@ -83,6 +83,9 @@ pub fn load(inputs: &Inputs) -> Result<Loaded, HostError> {
     let project_file = file_of(Layer::Project);
     let journal_path = journal_path(&config, origins.get("/journal/path"), project_file.as_deref(), inputs)?;
     merged["journal"]["path"] = json!(journal_path);
+    if let Some(url) = &config.store.url {
+        merged["store"]["url"] = json!(super::store::shown(url));
+    }
     let mut remarks = unused_variables(inputs, &config, &tools, &hooks);
     remarks.append(&mut refused);
     remarks.extend(hooks::remarks(&hooks));

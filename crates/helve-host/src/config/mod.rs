@@ -30,6 +30,7 @@ pub mod rules;
 pub mod schema;
 mod servers;
 mod standing;
+pub(crate) mod store;
 pub mod trusted;
 
 pub(crate) use entry::Sort;

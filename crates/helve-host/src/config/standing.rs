@@ -95,6 +95,8 @@ fn sections(table: &mut HashMap<&'static str, Standing>) {
             retry_budget: Elsewhere,
             repair: Elsewhere,
             journal: Elsewhere,
+            // Approvals and keys in a database that a folder names would count as if its user had given them.
+            store: OwnOnly,
             redact: Elsewhere,
             security: Elsewhere,
             identity: OwnOnly,

@@ -36,6 +36,10 @@ pub struct Config {
     pub repair: Repair,
     /// The durable record of every call.
     pub journal: JournalSection,
+    /// A PostgreSQL database in place of the journal's file, for several replicas: `docs/scale.md`. It counts in your
+    /// own file, in one that you name with `--config`, in the environment and with `--set`; not in a file that a
+    /// project brings.
+    pub store: super::store::StoreSection,
     /// What is hidden before a call is recorded.
     pub(crate) redact: Redact,
     /// Who may call.

@@ -43,7 +43,7 @@ pub(super) fn files(loaded: &Loaded) -> impl Iterator<Item = PathBuf> {
     std::iter::once("").chain(BESIDE).map(|ending| beside(loaded, ending))
 }
 
-/// Opens the journal, and makes it where there is none.
+/// Opens the journal's file, and makes it where there is none.
 pub fn open_store(loaded: &Loaded) -> Result<Store, HostError> {
     refuse_brought(loaded)?;
     let path = &loaded.journal_path;
@@ -57,6 +57,23 @@ pub fn open_store(loaded: &Loaded) -> Result<Store, HostError> {
     }
     tell_key(&store);
     Ok(store)
+}
+
+/// Makes the folder of this machine's own files, the token and the key, where the ledger itself is a database.
+pub(super) fn make_folder(loaded: &Loaded) -> Result<(), HostError> {
+    refuse_brought(loaded)?;
+    let Some(folder) = loaded.journal_path.parent() else { return Ok(()) };
+    let mut builder = std::fs::DirBuilder::new();
+    builder.recursive(true);
+    #[cfg(unix)]
+    std::os::unix::fs::DirBuilderExt::mode(&mut builder, 0o700);
+    builder.create(folder).map_err(|error| {
+        HostError::failed(format!("cannot make the folder {}", short(folder))).because(&error)
+    })?;
+    if loaded.is_in_project() {
+        keep_out_of_git(&loaded.journal_path);
+    }
+    Ok(())
 }
 
 /// Tells the journal which key signs for it, where there is one. A key that was replaced is for `helve audit
@@ -93,12 +110,15 @@ pub fn keep_adopted(loaded: &Loaded) -> Result<bool, HostError> {
 
 /// The journal that has calls from before the project, or from outside of it, where that is another one.
 pub fn outside(loaded: &Loaded) -> Option<PathBuf> {
+    if loaded.has_database() {
+        return None;
+    }
     loaded.project_file.as_ref()?;
     let same = |user: &Path| Way::to(user).end == Way::to(&loaded.journal_path).end;
     find::user_journal().filter(|user| user.exists() && !same(user))
 }
 
-/// The record of calls, for who only reads it. One that came with a folder is not even read: SQLite would
+/// The file of the record, for who only reads it. One that came with a folder is not even read: SQLite would
 /// take its log into the database.
 pub fn open_audit(loaded: &Loaded) -> Result<Result<Audit, StoreError>, HostError> {
     refuse_brought(loaded)?;

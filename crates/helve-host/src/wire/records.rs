@@ -4,15 +4,14 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use helve::event::EventKind;
-use helve::ports::{Journal, JournalError};
+use helve::ports::JournalError;
 use helve::{BoxFuture, CallId, Runtime};
+use helve_ledger::audit::trail::{AuditTrail, TrailError};
 use helve_server::records::{self, Pruned, Record, RecordError, RecordQuery, Records, Verified};
-use helve_store::{
-    Among, Audit, AuditQuery, CallRecord, CallStatus, PruneReport, Retention, Shown, SigningKey, Store,
-    StoreError,
-};
+use helve_store::{Among, AuditQuery, CallRecord, CallStatus, PruneReport, Retention, Shown, SigningKey};
 use jiff::Timestamp;
 
+use super::OpenLedger;
 use crate::config::Config;
 
 /// When a new process first checks the whole journal: not while everything else starts.
@@ -20,7 +19,7 @@ const VERIFY_FIRST: Duration = Duration::from_secs(60);
 
 /// The journal's read side.
 pub struct AuditRecords {
-    store: Arc<Store>,
+    ledger: OpenLedger,
     verified: Mutex<Option<Verified>>,
     pruned: Mutex<Option<Pruned>>,
 }
@@ -29,14 +28,14 @@ impl Records for AuditRecords {
     fn list(&self, query: RecordQuery) -> BoxFuture<'_, Result<Vec<Record>, RecordError>> {
         Box::pin(async move {
             let query = resolve(query)?;
-            let found = self.read(move |audit| audit.list(&query)).await?;
+            let found = self.audit().await?.list(query).await.map_err(unreadable)?;
             found.iter().map(record).collect()
         })
     }
 
     fn show(&self, id: CallId) -> BoxFuture<'_, Result<Option<Record>, RecordError>> {
         Box::pin(async move {
-            match self.read(move |audit| audit.show(&id.to_string())).await? {
+            match self.audit().await?.show(id.to_string()).await.map_err(unreadable)? {
                 Shown::Call(call) => record(&call).map(Some),
                 Shown::Ambiguous(_) | Shown::Nothing => Ok(None),
             }
@@ -53,8 +52,8 @@ impl Records for AuditRecords {
 }
 
 impl AuditRecords {
-    pub fn new(store: Arc<Store>) -> Self {
-        Self { store, verified: Mutex::new(None), pruned: Mutex::new(None) }
+    pub fn new(ledger: OpenLedger) -> Self {
+        Self { ledger, verified: Mutex::new(None), pruned: Mutex::new(None) }
     }
 
     /// Checks the whole journal every so often, and tells the listeners what was found. Never ends.
@@ -71,7 +70,8 @@ impl AuditRecords {
     }
 
     async fn verify(&self, runtime: &Runtime) {
-        let found = match self.read(|audit| audit.verify(|_| {})).await {
+        let checked = async { self.audit().await?.verify(Box::new(|_| {})).await.map_err(unreadable) };
+        let found = match checked.await {
             Ok(found) => found,
             // Readiness and every call report a journal that cannot be read.
             Err(error) => return tracing::warn!(%error, "the journal could not be checked"),
@@ -124,29 +124,27 @@ impl AuditRecords {
         retention: &Retention,
         now: Timestamp,
     ) -> Result<(PruneReport, Option<String>), String> {
-        let key = SigningKey::open(self.store.path()).map_err(|error| error.to_string())?;
-        let pruned = self.store.prune(retention, &Arc::new(key), now, |_| {}).await;
+        let OpenLedger::File(store) = &self.ledger else {
+            return Err("helve does not prune a PostgreSQL database yet".to_owned());
+        };
+        let key = SigningKey::open(store.path()).map_err(|error| error.to_string())?;
+        let pruned = store.prune(retention, &Arc::new(key), now, |_| {}).await;
         let report = pruned.map_err(|error| error.to_string())?;
-        let asked = retention.clone();
-        let plan =
-            self.read(move |audit| audit.prune_plan(&asked)).await.map_err(|error| error.to_string())?;
+        let (asked, audit) = (retention.clone(), store.audit());
+        let planned = tokio::task::spawn_blocking(move || audit.prune_plan(&asked)).await;
+        let plan = planned.map_err(|error| error.to_string())?.map_err(|error| error.to_string())?;
         Ok((report, plan.held.map(|hold| hold.to_string())))
     }
 
-    /// Reads on a thread that may block, after what is queued is on disk: a caller
-    /// finds the call that it has just made.
-    async fn read<T: Send + 'static>(
-        &self,
-        read: impl FnOnce(&Audit) -> Result<T, StoreError> + Send + 'static,
-    ) -> Result<T, JournalError> {
-        self.store.flush().await?;
-        let audit = self.store.audit();
-        match tokio::task::spawn_blocking(move || read(&audit)).await {
-            Ok(Ok(found)) => Ok(found),
-            Ok(Err(error)) => Err(JournalError::new("the journal cannot be read").with_source(error)),
-            Err(error) => Err(JournalError::new("reading was cut short").with_source(error)),
-        }
+    /// The read side, after what is queued is on disk: a caller finds the call that it has just made.
+    async fn audit(&self) -> Result<Arc<dyn AuditTrail>, JournalError> {
+        self.ledger.flush().await?;
+        Ok(self.ledger.audit())
     }
+}
+
+fn unreadable(error: TrailError) -> JournalError {
+    JournalError::new("the journal cannot be read").with_source(error)
 }
 
 fn resolve(asked: RecordQuery) -> Result<AuditQuery, RecordError> {

@@ -112,7 +112,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Ok(decided)
     })?;
     let rules = approved.as_ref().ok().and_then(|approval| approval.ruling.as_ref()?.rule);
-    desk.store.close()?;
+    desk.ledger.close()?;
     let approval = approved.map_err(|error| failure(&error))?;
     if app.ui.is_json() {
         app.ui.json(&approval)?;

@@ -32,7 +32,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         let decision = Decision::Deny { reason: args.reason };
         Ok(desk.runtime.approvals().decide(asked.id, decision, &decider).await)
     })?;
-    desk.store.close()?;
+    desk.ledger.close()?;
     let approval = denied.map_err(|error| failure(&error))?;
     if app.ui.is_json() {
         app.ui.json(&approval)?;

@@ -86,7 +86,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         None => Vec::new(),
         Some(desk) => {
             let found = block_on(async { Ok(desk.runtime.approvals().list(args.query()).await?) })?;
-            desk.store.close()?;
+            desk.ledger.close()?;
             found
         }
     };

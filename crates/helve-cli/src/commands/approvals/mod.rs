@@ -11,14 +11,10 @@ mod rules;
 mod show;
 mod watch;
 
-use std::sync::Arc;
-
 use helve::approvals::{DecideError, Decider, Vouch};
 use helve::{Approval, ApprovalId, ApprovalQuery, Registry, Runtime};
 use helve_host::config::Loaded;
-use helve_host::config::origin::short;
-use helve_host::wire;
-use helve_store::{Store, StoreError};
+use helve_host::wire::{self, OpenLedger};
 
 use crate::app::App;
 use crate::exit::Exit;
@@ -61,7 +57,7 @@ const LIST: &str = "`helve approvals list --all` shows questions and their ids";
 
 /// The journal of this configuration, and a runtime on it that knows these tools.
 pub(crate) struct Desk {
-    pub(crate) store: Arc<Store>,
+    pub(crate) ledger: OpenLedger,
     pub(crate) runtime: Runtime,
 }
 
@@ -81,16 +77,16 @@ impl Desk {
 
     /// None: nothing was ever recorded.
     fn with(loaded: &Loaded, registry: Registry) -> Result<Option<Self>, Failure> {
-        if let Err(StoreError::Missing(_)) = wire::open_audit(loaded)? {
+        if wire::open_trail(loaded)?.is_err_and(|error| error.is_missing()) {
             return Ok(None);
         }
-        let store = Arc::new(wire::open_store(loaded)?);
+        let ledger = wire::open_ledger(loaded)?;
         let runtime = Runtime::builder()
             .registry(registry)
-            .ledger(Arc::clone(&store) as _)
+            .ledger(ledger.port())
             .settings(wire::settings(&loaded.config))
             .build();
-        Ok(Some(Self { store, runtime }))
+        Ok(Some(Self { ledger, runtime }))
     }
 
     /// The question of this id, or of one that begins so.
@@ -123,7 +119,7 @@ impl Desk {
 }
 
 fn missing(loaded: &Loaded) -> Failure {
-    let path = short(&loaded.journal_path);
+    let path = loaded.ledger();
     Failure::failed(format!("there is no journal at {path}, so no question was asked"))
         .hint("`helve config show journal` says why it is looked for there")
 }

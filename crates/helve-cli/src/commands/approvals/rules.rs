@@ -38,7 +38,7 @@ pub(crate) fn list(args: &ListArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
         None => Vec::new(),
         Some(desk) => {
             let found = block_on(async { Ok(desk.runtime.approvals().rules(LOOK_MAX).await?) })?;
-            desk.store.close()?;
+            desk.ledger.close()?;
             found
         }
     };
@@ -61,7 +61,7 @@ pub(crate) fn revoke(args: &RevokeArgs, app: &mut App<'_>) -> anyhow::Result<Exi
     let decider = decider()?;
     let desk = Desk::needed(app)?;
     let revoked = block_on(async { Ok(desk.runtime.approvals().revoke(args.id, &decider).await?) })?;
-    desk.store.close()?;
+    desk.ledger.close()?;
     let rule = revoked.ok_or_else(|| {
         Failure::usage(format!("there is no rule {}", args.id))
             .hint("`helve approvals rules` shows them and their ids")

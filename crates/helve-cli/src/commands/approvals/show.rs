@@ -25,7 +25,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let desk = Desk::needed(app)?;
     let approval = block_on(desk.find(&args.id))?;
-    desk.store.close()?;
+    desk.ledger.close()?;
     if app.ui.is_json() {
         app.ui.json(&approval)?;
         return Ok(Exit::Done);
@@ -53,7 +53,7 @@ fn before(approval: &Approval, app: &mut App<'_>) -> anyhow::Result<Vec<CallReco
     query.session.clone_from(&approval.caller.session);
     query.before = Some(approval.call_id);
     query.limit = SHOWN_MAX;
-    Ok(wire::open_audit(&app.load_config()?)??.list(&query)?)
+    Ok(wire::open_trail(&app.load_config()?)??.list(&query)?)
 }
 
 pub(super) fn print(approval: &Approval, ui: &mut Ui) -> anyhow::Result<()> {

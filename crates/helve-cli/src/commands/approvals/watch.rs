@@ -20,7 +20,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let desk = Desk::needed(app)?;
     block_on(watch(args, &desk, app.ui))?;
-    desk.store.close()?;
+    desk.ledger.close()?;
     Ok(Exit::Done)
 }
 

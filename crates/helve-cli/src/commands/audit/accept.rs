@@ -50,6 +50,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     local_user("accept a journal")?;
     let loaded = app.load_config()?;
+    wire::need_file(
+        &loaded,
+        "`helve audit verify` says what is wrong with the database; put a good backup in its place",
+    )?;
     wire::refuse_brought(&loaded)?;
     let Some(trouble) = trouble(&loaded)? else {
         if app.ui.is_json() {
@@ -175,7 +179,7 @@ impl Lost {
 /// What there is to accept, in words.
 fn trouble(loaded: &Loaded) -> Result<Option<String>, Failure> {
     let path = &loaded.journal_path;
-    if let Some(why) = Quarantine::of(path).map_err(|error| super::unreadable(&error))? {
+    if let Some(why) = Quarantine::of(path).map_err(|error| super::unreadable(&error.into()))? {
         return Ok(Some(why.to_string()));
     }
     if let Err(error @ (CheckpointError::Gone(_) | CheckpointError::Replaced(_))) = SigningKey::open(path) {
@@ -196,7 +200,7 @@ fn open(loaded: &Loaded) -> anyhow::Result<Vec<String>> {
         Err(StoreError::Missing(_) | StoreError::Gone { .. }) => Ok(Vec::new()),
         Err(error) => Err(error),
     };
-    let found = found.map_err(|error| super::unreadable(&error))?;
+    let found = found.map_err(|error| super::unreadable(&error.into()))?;
     Ok(found.into_iter().map(|run| run.to_string()).collect())
 }
 

@@ -33,9 +33,9 @@ pub(crate) struct Args {
 pub(crate) struct KeyArgs {}
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let audit = super::open(app)?;
+    let audit = super::open_file(app)?;
     // What is not sound is not signed.
-    let found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error))?;
+    let found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error.into()))?;
     if let Some(problem) = &found.first_problem {
         return Err(Failure::failed("the journal is not sound, so it is not signed")
             .detail(problem.what.clone())
@@ -62,7 +62,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 pub(crate) fn key(_args: &KeyArgs, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    super::open(app)?;
+    super::open_file(app)?;
     let key = open_key(app)?.verifying().to_string();
     match app.ui.is_json() {
         true => app.ui.json(&json!({ "key": key }))?,

@@ -4,7 +4,6 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use helve::cost::{CostTotal, Spending, totals};
 use helve::limit::CountBy;
 use helve_host::wire;
-use helve_store::StoreError;
 use jiff::Timestamp;
 
 use crate::app::App;
@@ -55,10 +54,10 @@ impl Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let since = args.since.unwrap_or(Timestamp::UNIX_EPOCH);
-    let spent = match wire::open_audit(&loaded)?.and_then(|audit| audit.spending(since)) {
+    let spent = match wire::open_trail(&loaded)?.and_then(|audit| audit.spending(since)) {
         Ok(spent) => spent,
         // Nothing was ever recorded, which is an answer too.
-        Err(StoreError::Missing(_)) => Vec::new(),
+        Err(error) if error.is_missing() => Vec::new(),
         Err(error) => return Err(super::unreadable(&error).into()),
     };
     let totals = totals(spent.into_iter().filter(|one| args.fits(one)), args.by);

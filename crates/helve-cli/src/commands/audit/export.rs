@@ -5,6 +5,7 @@ use std::io::{BufWriter, Write};
 use std::path::PathBuf;
 
 use helve_host::config::origin::short;
+use helve_host::wire::LedgerError;
 use helve_store::StoreError;
 use jiff::Timestamp;
 use serde_json::json;
@@ -42,9 +43,9 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         out.flush().map_err(StoreError::Output)?;
         Ok(calls)
     });
-    let calls = calls.map_err(|error| match error {
-        StoreError::Output(cause) => Failure::failed(format!("cannot write {}", short(path))).because(&cause),
-        other => stopped(&other, written),
+    let calls = calls.map_err(|error| match error.into_output() {
+        Ok(cause) => Failure::failed(format!("cannot write {}", short(path))).because(&cause),
+        Err(other) => stopped(&other, written),
     })?;
     if app.ui.is_json() {
         app.ui.json(&json!({ "written": path, "calls": calls }))?;
@@ -55,14 +56,14 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 /// Says how far it came: what was written holds.
-fn stopped(error: &StoreError, written: u64) -> Failure {
+fn stopped(error: &LedgerError, written: u64) -> Failure {
     super::unreadable(error).detail(format!("written up to there: {}", count(written, "call")))
 }
 
-fn failed(error: StoreError, written: u64) -> anyhow::Error {
-    match error {
+fn failed(error: LedgerError, written: u64) -> anyhow::Error {
+    match error.into_output() {
         // A reader that went away is not a fault; see `report`.
-        StoreError::Output(cause) => unwritten(cause).into(),
-        other => stopped(&other, written).into(),
+        Ok(cause) => unwritten(cause).into(),
+        Err(other) => stopped(&other, written).into(),
     }
 }

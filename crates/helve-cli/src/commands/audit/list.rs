@@ -7,7 +7,7 @@ use helve::{CallId, CodeName, Risk, Stance};
 use helve_host::config::Loaded;
 use helve_host::config::origin::short;
 use helve_host::wire;
-use helve_store::{AuditQuery, CallRecord, CallStatus, StepRecord, StoreError};
+use helve_store::{AuditQuery, CallRecord, CallStatus, StepRecord};
 use jiff::{Timestamp, Zoned};
 
 use super::show::vote_line;
@@ -149,10 +149,10 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let query = args.resolve();
     let limit = query.limit;
     let loaded = app.load_config()?;
-    let calls = match wire::open_audit(&loaded)?.and_then(|audit| audit.list(&query)) {
+    let calls = match wire::open_trail(&loaded)?.and_then(|audit| audit.list(&query)) {
         Ok(calls) => calls,
         // Nothing was ever recorded, which is an answer too.
-        Err(StoreError::Missing(_)) => Vec::new(),
+        Err(error) if error.is_missing() => Vec::new(),
         Err(error) => return Err(super::unreadable(&error).into()),
     };
     if app.ui.is_json() {
@@ -190,7 +190,7 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 fn is_empty(loaded: &Loaded) -> bool {
     let mut query = AuditQuery::default();
     query.limit = 1;
-    let audit = wire::open_audit(loaded).ok().and_then(Result::ok);
+    let audit = wire::open_trail(loaded).ok().and_then(Result::ok);
     audit.and_then(|audit| audit.list(&query).ok()).unwrap_or_default().is_empty()
 }
 

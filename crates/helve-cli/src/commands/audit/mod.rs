@@ -9,7 +9,7 @@ mod show;
 mod verify;
 
 use helve_host::config::origin::short;
-use helve_host::wire;
+use helve_host::wire::{self, LedgerError, Trail};
 pub(crate) use list::status_cell;
 pub(crate) use show::caller;
 
@@ -53,21 +53,35 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
 }
 
-/// The journal of this configuration, which must be there.
-fn open(app: &mut App<'_>) -> Result<Audit, Failure> {
+/// The record of this configuration, which must be there.
+fn open(app: &mut App<'_>) -> Result<Trail, Failure> {
     let loaded = app.load_config()?;
-    wire::open_audit(&loaded)?.map_err(|error| {
-        match error {
-        StoreError::Missing(path) => Failure::failed(format!("there is no journal at {}", short(&path))).hint(
-            "the first `helve call` makes it; `helve config show journal` says why it is looked for there",
-        ),
-        StoreError::Gone { .. } => Failure::failed(error.to_string())
-            .hint("put the database back from a copy, or accept the loss: `helve audit accept`"),
-        other => unreadable(&other),
-    }
-    })
+    wire::open_trail(&loaded)?.map_err(not_there)
 }
 
-fn unreadable(error: &StoreError) -> Failure {
+/// The journal's file, which must be there.
+fn open_file(app: &mut App<'_>) -> Result<Audit, Failure> {
+    let loaded = app.load_config()?;
+    wire::need_file(&loaded, "keep what `helve audit verify --json` prints in `chains` on another machine")?;
+    wire::open_audit(&loaded)?.map_err(|error| not_there(error.into()))
+}
+
+fn not_there(error: LedgerError) -> Failure {
+    match error {
+        LedgerError::File(StoreError::Missing(path)) => Failure::failed(format!(
+            "there is no journal at {}",
+            short(&path)
+        ))
+        .hint("the first `helve call` makes it; `helve config show journal` says why it is looked for there"),
+        LedgerError::File(StoreError::Gone { .. }) => Failure::failed(error.to_string())
+            .hint("put the database back from a copy, or accept the loss: `helve audit accept`"),
+        error if error.is_missing() => {
+            Failure::failed(error.to_string()).hint("the first `helve call` makes its tables")
+        }
+        other => unreadable(&other),
+    }
+}
+
+fn unreadable(error: &LedgerError) -> Failure {
     Failure::failed("the journal cannot be read").because(error).hint("`helve doctor` checks the store")
 }

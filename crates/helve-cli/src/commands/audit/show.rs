@@ -3,7 +3,8 @@
 use helve::record::{Attempt, GateRecord, HandlerEnd, RawJson, VoteRecord};
 use helve::run::StepKind;
 use helve::{ApprovalId, Caller};
-use helve_store::{Audit, CallRecord, Shown};
+use helve_host::wire::Trail;
+use helve_store::{CallRecord, Shown};
 use serde::Serialize;
 
 use super::list;
@@ -24,7 +25,7 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let audit = super::open(app)?;
     let shown = audit.show(&args.id).map_err(|error| match error {
-        helve_store::StoreError::NotAnId(_) => Failure::usage(error.to_string()),
+        error if error.is_not_an_id() => Failure::usage(error.to_string()),
         other => super::unreadable(&other),
     })?;
     let call = match shown {
@@ -60,7 +61,7 @@ struct Document<'a> {
 
 /// Who decided about a call. The question may have been put by an earlier call, which waited: its own steps
 /// tell then.
-fn decided_by(audit: &Audit, call: &CallRecord) -> Option<String> {
+fn decided_by(audit: &Trail, call: &CallRecord) -> Option<String> {
     let told = call.steps.iter().rev().find_map(|step| match &step.kind {
         StepKind::Decided { by, .. } => by.clone(),
         _ => None,

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use helve_host::wire::Trail;
 use helve_store::{Anchored, Concern, Head, Problem, PrunedUpTo, Verification, VerifyingKey};
 use serde_json::json;
 
@@ -62,7 +63,14 @@ fn parse_head(text: &str) -> Result<Head, String> {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let expected = args.expected()?;
     let audit = super::open(app)?;
-    let mut found = audit.verify(|_| {}).map_err(|error| super::unreadable(&error))?;
+    if expected.is_some() && matches!(audit, Trail::Database(_)) {
+        return Err(Failure::usage(
+            "a database has a chain for each writer, and one expected head says nothing of the others",
+        )
+        .hint("keep what `helve audit verify --json` prints in `chains`, and compare it later")
+        .into());
+    }
+    let mut found = audit.verify().map_err(|error| super::unreadable(&error))?;
     if let Some(expected) = expected.as_ref().filter(|_| found.is_sound()) {
         let now = audit.head_at(expected.seq).map_err(|error| super::unreadable(&error))?;
         found.first_problem = match &found.pruned {
@@ -147,12 +155,29 @@ fn print(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
             pruned.entry
         ))?;
     }
+    print_chains(found, ui)?;
     match found.anchored {
         Anchored::Yes => {}
+        // What the ends of a database's chains were is kept elsewhere, or nowhere.
+        Anchored::No if !found.chains.is_empty() => {}
         Anchored::No => ui.line(format!(
             "  {} there is no anchor file, so a cut end would go unnoticed",
             paint.warn("!")
         ))?,
+    }
+    Ok(())
+}
+
+/// The end of each writer's chain, the last ones first.
+fn print_chains(found: &Verification, ui: &mut Ui) -> anyhow::Result<()> {
+    const SHOWN_MAX: usize = 10;
+    for chain in found.chains.iter().rev().take(SHOWN_MAX) {
+        if let Some(head) = &chain.head {
+            ui.line(format!("  head {} {}:{}", escape::one_line(&chain.writer, 120), head.seq, head.hash))?;
+        }
+    }
+    if found.chains.len() > SHOWN_MAX {
+        ui.line(format!("  and {} more; --json has all", count(found.chains.len() - SHOWN_MAX, "chain")))?;
     }
     Ok(())
 }

@@ -4,7 +4,6 @@ mod arguments;
 mod freshness;
 
 use std::path::PathBuf;
-use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -181,8 +180,8 @@ async fn call(
 
     let is_json = app.ui.is_json();
     let old = tool.filter(|_| !is_json).map(|tool| freshness::remarks(&tool, &call.caller, loaded));
-    let store = Arc::new(wire::open_store(loaded)?);
-    let runtime = wire::runtime(loaded, registry, store.clone(), settings)?;
+    let ledger = wire::open_ledger(loaded)?;
+    let runtime = wire::runtime(loaded, registry, ledger.port(), settings)?;
     let outcome = match refusal {
         Some(error) => runtime.refuse(call, error).await,
         None => call_until_interrupt(&runtime, call, app.ui).await,
@@ -193,7 +192,7 @@ async fn call(
         .and_then(|()| Ok(app.ui.flush()?));
     runtime.hooks().stop(BACKGROUND_WAIT).await;
     runtime.flush_traces(wire::TRACES_WAIT).await;
-    let closed = store.close();
+    let closed = ledger.close();
     told?;
     closed.context(if outcome.attempts > 0 {
         "the tool did run, but its record may not be on disk"

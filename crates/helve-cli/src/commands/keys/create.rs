@@ -1,7 +1,6 @@
 //! `helve keys create`: a key, shown once.
 
 use helve::identity::{Key, KeyError, Purpose};
-use helve::ports::Keys;
 use helve::{Access, PrincipalKind};
 use helve_host::config::Loaded;
 use helve_host::config::origin::short;
@@ -94,9 +93,9 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     key.access = if args.tools.is_empty() { Access::All } else { Access::Only(args.tools) };
     key.roles = args.role;
     key.check().map_err(|error: KeyError| Failure::usage(error.to_string()))?;
-    let store = open(app)?;
-    block_on(async { Ok(store.create_key(Box::new(key.clone()), caller::local()).await?) })?;
-    store.close()?;
+    let ledger = open(app)?;
+    block_on(async { Ok(ledger.create_key(Box::new(key.clone()), caller::local()).await?) })?;
+    ledger.close()?;
     if app.ui.is_json() {
         app.ui.json(&json!({
             "id": key.id, "name": key.name, "purpose": key.purpose, "kind": key.kind, "roles": key.roles,

@@ -2,9 +2,7 @@
 
 use helve::Access;
 use helve::identity::{Key, KeyState, Purpose};
-use helve::ports::Keys;
 use helve_host::wire;
-use helve_store::StoreError;
 use jiff::{Timestamp, Zoned};
 use serde_json::{Value, json};
 
@@ -26,12 +24,12 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let now = Timestamp::now();
-    let mut found = match wire::open_audit(&loaded)? {
-        Err(StoreError::Missing(_)) => Vec::new(),
+    let mut found = match wire::open_trail(&loaded)? {
+        Err(error) if error.is_missing() => Vec::new(),
         Ok(_) | Err(_) => {
-            let store = open(app)?;
-            let found = block_on(async { Ok(store.keys().await?) })?;
-            store.close()?;
+            let ledger = open(app)?;
+            let found = block_on(async { Ok(ledger.keys().await?) })?;
+            ledger.close()?;
             found
         }
     };

@@ -7,10 +7,7 @@ mod list;
 mod revoke;
 mod sign_in;
 
-use std::sync::Arc;
-
-use helve_host::wire;
-use helve_store::Store;
+use helve_host::wire::{self, OpenLedger};
 
 use crate::app::App;
 use crate::exit::Exit;
@@ -41,7 +38,7 @@ pub(crate) fn run(command: Command, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The journal of this configuration, made where there is none.
-fn open(app: &mut App<'_>) -> Result<Arc<Store>, Failure> {
+fn open(app: &mut App<'_>) -> Result<OpenLedger, Failure> {
     let loaded = app.load_config()?;
-    Ok(Arc::new(wire::open_store(&loaded)?))
+    Ok(wire::open_ledger(&loaded)?)
 }

@@ -2,8 +2,7 @@
 
 use helve::KeyId;
 use helve::identity::{Key, KeyState, Purpose};
-use helve::ports::Keys;
-use helve_store::Store;
+use helve::ports::Ledger;
 use jiff::Timestamp;
 
 use super::list::document;
@@ -24,13 +23,13 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     local_user("revoke keys")?;
-    let store = open(app)?;
+    let ledger = open(app)?;
     let now = Timestamp::now();
     let revoked = block_on(async {
-        let id = find(&store, &args.key, now).await?;
-        Ok(store.revoke_key(id, caller::local(), now).await?)
+        let id = find(&*ledger, &args.key, now).await?;
+        Ok(ledger.revoke_key(id, caller::local(), now).await?)
     });
-    store.close()?;
+    ledger.close()?;
     let key = revoked?.ok_or_else(|| none(&args.key))?;
     if app.ui.is_json() {
         app.ui.json(&document(&key, now))?;
@@ -41,8 +40,8 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
 }
 
 /// The key of this id, or the one good key of this name.
-async fn find(store: &Store, text: &str, now: Timestamp) -> anyhow::Result<KeyId> {
-    let keys = store.keys().await?;
+async fn find(ledger: &dyn Ledger, text: &str, now: Timestamp) -> anyhow::Result<KeyId> {
+    let keys = ledger.keys().await?;
     if let Ok(id) = text.parse::<KeyId>()
         && keys.iter().any(|key| key.id == id)
     {

@@ -27,9 +27,9 @@ pub(crate) fn run(_: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let name = local_user("sign in")?;
     let loaded = app.load_config()?;
     let address = running::note(&loaded.journal_path).map(|note| note.address);
-    let store = open(app)?;
-    let code = block_on(async { Ok(new_code(&*store, &name).await?) })?;
-    store.close()?;
+    let ledger = open(app)?;
+    let code = block_on(async { Ok(new_code(&*ledger, &name).await?) })?;
+    ledger.close()?;
     // After `#`, so that the code is in no server's log.
     let link = address.map(|address| format!("http://{address}/sign-in#{}", code.reveal()));
     if app.ui.is_json() {

@@ -7,12 +7,9 @@ mod get;
 mod list;
 mod set;
 
-use std::sync::Arc;
-
 use helve::memory::{MemoryError, MemoryPlace, MemoryScope, Remembered};
 use helve::{Caller, Registry, Runtime};
 use helve_host::wire;
-use helve_store::Store;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Span, Timestamp};
 use serde_json::{Value, json};
@@ -83,11 +80,11 @@ fn with_memory<T>(
     act: impl AsyncFnOnce(&Runtime) -> Result<T, MemoryError>,
 ) -> anyhow::Result<T> {
     let loaded = app.load_config()?;
-    let store: Arc<Store> = Arc::new(wire::open_store(&loaded)?);
+    let ledger = wire::open_ledger(&loaded)?;
     // No tools: memory needs none, and a broken one should not keep it from being seen.
-    let runtime = Runtime::builder().registry(Registry::default()).ledger(Arc::clone(&store) as _).build();
+    let runtime = Runtime::builder().registry(Registry::default()).ledger(ledger.port()).build();
     let done = block_on(async { Ok(act(&runtime).await) })?;
-    store.close()?;
+    ledger.close()?;
     Ok(done.map_err(failure)?)
 }
 

@@ -5,8 +5,7 @@ use std::time::Duration;
 use helve::run::PartState;
 use helve::runs::Story;
 use helve::{CallId, ErrorCode, Outcome};
-use helve_host::wire;
-use helve_store::Store;
+use helve_host::wire::{self, OpenLedger};
 use serde_json::json;
 use tokio::time::Instant;
 
@@ -41,26 +40,26 @@ pub(crate) struct Args {
 const PAUSE: Duration = Duration::from_millis(100);
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (loaded, store) = super::open(app)?;
-    let run = super::find_run(&store, &args.id)?;
+    let (loaded, ledger) = super::open(app)?;
+    let run = super::find_run(&ledger, &args.id)?;
     let registry = wire::registry(&loaded)?;
-    let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
+    let runtime = wire::runtime(&loaded, registry, ledger.port(), wire::settings(&loaded.config))?;
     let exit = block_on(async {
         let ended = match runtime.cancel_run(run).await {
             Ok(ended) => ended,
-            Err(error) => return Err(super::explained(&error, &store, &loaded).await.into()),
+            Err(error) => return Err(super::explained(&error, &ledger, &loaded).await.into()),
         };
         runtime.flush_traces(wire::TRACES_WAIT).await;
         match ended {
             Some(outcome) => ended_here(&outcome, app.ui),
             None => {
                 app.ui.note(format!("asked {run} to stop; it runs in another process"))?;
-                let story = until_ended(&store, run, Duration::from_secs(args.wait), app.ui).await?;
+                let story = until_ended(&ledger, run, Duration::from_secs(args.wait), app.ui).await?;
                 ended_elsewhere(&story, app.ui)
             }
         }
     })?;
-    store.close()?;
+    ledger.close()?;
     Ok(exit)
 }
 
@@ -73,10 +72,10 @@ fn ended_here(outcome: &Outcome, ui: &mut Ui) -> anyhow::Result<Exit> {
 }
 
 /// Looks until the run has ended, but not for ever.
-async fn until_ended(store: &Store, run: CallId, at_most: Duration, ui: &Ui) -> anyhow::Result<Story> {
+async fn until_ended(ledger: &OpenLedger, run: CallId, at_most: Duration, ui: &Ui) -> anyhow::Result<Story> {
     let (began, mut line) = (Instant::now(), Line::new(ui));
     loop {
-        let story = super::story(store, run).await?;
+        let story = super::story(ledger, run).await?;
         let going_on = matches!(story.state, State::Running | State::Stopping | State::BeingUndone);
         if !going_on || began.elapsed() >= at_most {
             return Ok(story);

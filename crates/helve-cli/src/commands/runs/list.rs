@@ -3,10 +3,8 @@
 use std::collections::HashSet;
 
 use helve::CallId;
-use helve::ports::Runs;
 use helve::runs::Story;
-use helve_host::wire;
-use helve_store::{Store, StoreError};
+use helve_host::wire::{self, OpenLedger};
 use jiff::Zoned;
 use serde_json::{Value, json as value};
 
@@ -58,13 +56,13 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let undoable = Undoable::of(&loaded);
     let mut shown = Output::new(app.ui, &undoable);
-    let more = match wire::open_audit(&loaded)? {
+    let more = match wire::open_trail(&loaded)? {
         // Nothing was ever recorded, which is an answer too.
-        Err(StoreError::Missing(_)) => None,
+        Err(error) if error.is_missing() => None,
         Ok(_) | Err(_) => {
-            let store = wire::open_store(&loaded)?;
-            let more = block_on(read(args, &store, &mut shown))?;
-            store.close()?;
+            let ledger = wire::open_ledger(&loaded)?;
+            let more = block_on(read(args, &ledger, &mut shown))?;
+            ledger.close()?;
             more
         }
     };
@@ -80,17 +78,17 @@ enum More {
 }
 
 /// Shows open runs first, newest first within each kind, page by page.
-async fn read(args: &Args, store: &Store, shown: &mut Output<'_, '_>) -> anyhow::Result<Option<More>> {
+async fn read(args: &Args, ledger: &OpenLedger, shown: &mut Output<'_, '_>) -> anyhow::Result<Option<More>> {
     let fits = |story: &Story| {
         let waits = story.state.is_waiting() || story.state == State::CutShort;
         args.tool.as_ref().is_none_or(|tool| **tool == *story.facts.tool) && (!args.waiting || waits)
     };
-    let mut open = super::open_runs(store).await?;
+    let mut open = super::open_runs(ledger).await?;
     open.reverse();
     // Those that have not ended stand on the first page.
     if args.before.is_none() {
         for page in open.chunks(PAGE) {
-            let outlines = store.outlines(page.iter().map(|open| open.run).collect()).await?;
+            let outlines = ledger.outlines(page.iter().map(|open| open.run).collect()).await?;
             let stories = page.iter().zip(outlines);
             let stories = stories.filter_map(|(open, outline)| Story::new(open.run, outline, Some(open)));
             shown.page(&stories.filter(fits).collect::<Vec<_>>())?;
@@ -105,12 +103,12 @@ async fn read(args: &Args, store: &Store, shown: &mut Output<'_, '_>) -> anyhow:
     let mut to_look_at = if args.all || shown.ui.is_json() { usize::MAX } else { LOOK_MAX };
     let mut before = args.before;
     while missing > 0 {
-        let mut page = store.audit().runs(before, PAGE.min(to_look_at))?;
+        let mut page = ledger.trail().runs(before, PAGE.min(to_look_at))?;
         let Some(last) = page.last().copied() else { return Ok(None) };
         before = Some(last);
         to_look_at -= page.len();
         page.retain(|run| !open.contains(run));
-        let outlines = store.outlines(page.clone()).await?;
+        let outlines = ledger.outlines(page.clone()).await?;
         let stories =
             page.into_iter().zip(outlines).filter_map(|(run, outline)| Story::new(run, outline, None));
         let stories: Vec<_> = stories.filter(fits).take(missing).collect();

@@ -11,15 +11,12 @@ mod state;
 mod timeline;
 pub(crate) mod words;
 
-use std::sync::Arc;
-
 use helve::CallId;
-use helve::ports::{JournalError, OpenRun, Runs};
+use helve::ports::{JournalError, OpenRun};
 use helve::runs::RunError;
 use helve_host::config::Loaded;
-use helve_host::config::origin::short;
-use helve_host::wire;
-use helve_store::{CallRecord, Shown, Store, StoreError};
+use helve_host::wire::{self, OpenLedger};
+use helve_store::{CallRecord, Shown};
 
 use self::next::Undoable;
 use crate::app::App;
@@ -58,10 +55,10 @@ const PAGE: usize = 1_000;
 const OPEN_MAX: usize = 10_000;
 
 /// Every run that has not ended, oldest first.
-pub(crate) async fn open_runs(store: &Store) -> Result<Vec<OpenRun>, JournalError> {
+pub(crate) async fn open_runs(ledger: &OpenLedger) -> Result<Vec<OpenRun>, JournalError> {
     let mut open: Vec<OpenRun> = Vec::new();
     while open.len() < OPEN_MAX {
-        let page = store.open_runs(open.last().map(|last| last.run), PAGE).await?;
+        let page = ledger.open_runs(open.last().map(|last| last.run), PAGE).await?;
         if page.is_empty() {
             break;
         }
@@ -71,30 +68,30 @@ pub(crate) async fn open_runs(store: &Store) -> Result<Vec<OpenRun>, JournalErro
 }
 
 /// The journal of this configuration, which must be there: who has no journal has no runs.
-fn open(app: &mut App<'_>) -> Result<(Loaded, Arc<Store>), Failure> {
+fn open(app: &mut App<'_>) -> Result<(Loaded, OpenLedger), Failure> {
     let loaded = app.load_config()?;
-    if let Err(StoreError::Missing(path)) = wire::open_audit(&loaded)? {
+    if wire::open_trail(&loaded)?.is_err_and(|error| error.is_missing()) {
         return Err(Failure::failed(format!(
             "there is no journal at {}, so there are no runs",
-            short(&path)
+            loaded.ledger()
         ))
         .hint("`helve config show journal` says why it is looked for there"));
     }
-    let store = Arc::new(wire::open_store(&loaded)?);
-    Ok((loaded, store))
+    let ledger = wire::open_ledger(&loaded)?;
+    Ok((loaded, ledger))
 }
 
 /// What is recorded of a run.
-async fn story(store: &Store, run: CallId) -> anyhow::Result<Story> {
-    let open = open_runs(store).await?.into_iter().find(|open| open.run == run);
-    let entries = store.history(run).await?;
+async fn story(ledger: &OpenLedger, run: CallId) -> anyhow::Result<Story> {
+    let open = open_runs(ledger).await?.into_iter().find(|open| open.run == run);
+    let entries = ledger.history(run).await?;
     Story::new(run, entries, open.as_ref()).ok_or_else(|| failure(&RunError::NotFound(run)).into())
 }
 
 /// The call of this id, or of one that begins so.
-fn find(store: &Store, id: &str) -> Result<CallRecord, Failure> {
-    let shown = store.audit().show(id).map_err(|error| match error {
-        StoreError::NotAnId(_) => Failure::usage(error.to_string()).hint(LIST),
+fn find(ledger: &OpenLedger, id: &str) -> Result<CallRecord, Failure> {
+    let shown = ledger.trail().show(id).map_err(|error| match error {
+        error if error.is_not_an_id() => Failure::usage(error.to_string()).hint(LIST),
         other => {
             Failure::failed("the journal cannot be read").because(&other).hint("`helve doctor` checks it")
         }
@@ -111,8 +108,8 @@ fn find(store: &Store, id: &str) -> Result<CallRecord, Failure> {
 }
 
 /// The run of this id. Not the run of a part: who names a part may not mean all of it.
-fn find_run(store: &Store, id: &str) -> Result<CallId, Failure> {
-    let call = find(store, id)?;
+fn find_run(ledger: &OpenLedger, id: &str) -> Result<CallId, Failure> {
+    let call = find(ledger, id)?;
     let call_id = call.facts.call_id;
     match call.facts.part {
         None => Ok(call_id),
@@ -128,9 +125,9 @@ fn find_run(store: &Store, id: &str) -> Result<CallId, Failure> {
 const LIST: &str = "`helve runs list --all` shows runs and their ids";
 
 /// What a person can do about it, where the run itself tells: the same that `helve runs show` offers.
-async fn explained(error: &RunError, store: &Store, loaded: &Loaded) -> Failure {
+async fn explained(error: &RunError, ledger: &OpenLedger, loaded: &Loaded) -> Failure {
     let (RunError::Open(run) | RunError::Ended(run)) = error else { return failure(error) };
-    let Ok(story) = story(store, *run).await else { return failure(error) };
+    let Ok(story) = story(ledger, *run).await else { return failure(error) };
     let next = next::next(&story, &Undoable::of(loaded)).into_iter();
     let failure = failure(error).hint(format!("`helve runs show {run}` shows what happened"));
     next.fold(failure, |failure, next| failure.hint(format!("`{}`: {}", next.command, next.what)))

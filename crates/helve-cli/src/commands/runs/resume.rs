@@ -1,15 +1,12 @@
 //! `helve runs resume`: go on with what was cut short or waits.
 
-use std::sync::Arc;
-
 use helve::run::Finding;
 use helve::runs::Story;
 use helve::runs::{RecoveredRun, Resumption, Settlement};
 use helve::{Outcome, Runtime, Status};
 use helve_host::HostError;
 use helve_host::config::Loaded;
-use helve_host::wire;
-use helve_store::Store;
+use helve_host::wire::{self, OpenLedger};
 use serde_json::{Value, json};
 
 use super::state::State;
@@ -80,32 +77,32 @@ pub(super) fn parse_result(text: &str) -> Result<Value, Failure> {
 
 pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let settlement = args.settlement()?;
-    let (loaded, store) = super::open(app)?;
+    let (loaded, ledger) = super::open(app)?;
     let exit = match &args.id {
-        Some(id) => one(id, settlement, &loaded, &store, app.ui)?,
-        None => all(&loaded, &store, app.ui)?,
+        Some(id) => one(id, settlement, &loaded, &ledger, app.ui)?,
+        None => all(&loaded, &ledger, app.ui)?,
     };
-    store.close()?;
+    ledger.close()?;
     Ok(exit)
 }
 
-fn runtime(loaded: &Loaded, store: &Arc<Store>) -> Result<Runtime, HostError> {
+fn runtime(loaded: &Loaded, ledger: &OpenLedger) -> Result<Runtime, HostError> {
     let registry = wire::registry(loaded)?;
-    wire::runtime(loaded, registry, store.clone(), wire::settings(&loaded.config))
+    wire::runtime(loaded, registry, ledger.port(), wire::settings(&loaded.config))
 }
 
 fn one(
     id: &str,
     settlement: Option<Settlement>,
     loaded: &Loaded,
-    store: &Arc<Store>,
+    ledger: &OpenLedger,
     ui: &mut Ui,
 ) -> anyhow::Result<Exit> {
-    let run = super::find_run(store, id)?;
-    let runtime = runtime(loaded, store)?;
+    let run = super::find_run(ledger, id)?;
+    let runtime = runtime(loaded, ledger)?;
     let outcome = block_on(async {
         if settlement.is_some() {
-            expect_question(&super::story(store, run).await?)?;
+            expect_question(&super::story(ledger, run).await?)?;
         }
         let running = progress::watched(
             &runtime,
@@ -121,7 +118,7 @@ fn one(
         runtime.flush_traces(wire::TRACES_WAIT).await;
         match outcome {
             Ok(outcome) => Ok(outcome),
-            Err(error) => Err(super::explained(&error, store, loaded).await.into()),
+            Err(error) => Err(super::explained(&error, ledger, loaded).await.into()),
         }
     })?;
     outcome::print(&outcome, &Show::default(), ui)?;
@@ -154,8 +151,8 @@ fn expect_question(story: &Story) -> Result<(), Failure> {
     }
 }
 
-fn all(loaded: &Loaded, store: &Arc<Store>, ui: &mut Ui) -> anyhow::Result<Exit> {
-    let runtime = runtime(loaded, store)?;
+fn all(loaded: &Loaded, ledger: &OpenLedger, ui: &mut Ui) -> anyhow::Result<Exit> {
+    let runtime = runtime(loaded, ledger)?;
     let line = progress::Line::new(ui);
     let recovered = block_on(async {
         let recovered = progress::watched(&runtime, line, runtime.recover()).await;

@@ -20,11 +20,11 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (loaded, store) = super::open(app)?;
-    let call = super::find(&store, &args.id)?;
+    let (loaded, ledger) = super::open(app)?;
+    let call = super::find(&ledger, &args.id)?;
     let run = call.facts.part.as_ref().map_or(call.facts.call_id, |part| part.run);
-    let story = block_on(super::story(&store, run))?;
-    store.close()?;
+    let story = block_on(super::story(&ledger, run))?;
+    ledger.close()?;
     if story.parts.is_empty() && !story.facts.changes_world {
         return Err(Failure::usage(format!("{run} is no run: it changes nothing and has no parts"))
             .hint(format!("`helve audit show {run}` shows everything recorded of it"))

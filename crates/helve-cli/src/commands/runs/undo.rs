@@ -2,8 +2,7 @@
 
 use helve::run::{Finding, PartReport, PartState};
 use helve::{CallId, Outcome, Status};
-use helve_host::wire;
-use helve_store::Store;
+use helve_host::wire::{self, OpenLedger};
 use serde_json::Value;
 
 use super::words;
@@ -42,27 +41,27 @@ pub(crate) struct Args {
 
 impl Args {
     /// What the person found out.
-    fn answers(&self, store: &Store) -> Result<Vec<(CallId, Finding, Option<Value>)>, Failure> {
+    fn answers(&self, ledger: &OpenLedger) -> Result<Vec<(CallId, Finding, Option<Value>)>, Failure> {
         let result = self.result.as_deref().map(super::resume::parse_result).transpose()?;
         let happened = self.happened.as_ref().map(|id| (id, Finding::Happened, result));
         let did_not = self.did_not_happen.as_ref().map(|id| (id, Finding::DidNotHappen, None));
         let answers = happened.into_iter().chain(did_not);
         answers
-            .map(|(id, answer, result)| Ok((super::find(store, id)?.facts.call_id, answer, result)))
+            .map(|(id, answer, result)| Ok((super::find(ledger, id)?.facts.call_id, answer, result)))
             .collect()
     }
 }
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
-    let (loaded, store) = super::open(app)?;
-    let run = super::find_run(&store, &args.id)?;
-    let answers = args.answers(&store)?;
+    let (loaded, ledger) = super::open(app)?;
+    let run = super::find_run(&ledger, &args.id)?;
+    let answers = args.answers(&ledger)?;
     let by = match answers.is_empty() {
         true => None,
         false => Some(local_user("say what became of a step")?),
     };
     let registry = wire::registry(&loaded)?;
-    let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
+    let runtime = wire::runtime(&loaded, registry, ledger.port(), wire::settings(&loaded.config))?;
     // Ctrl-C may end this at any time: what is left is cut short, and resumed like any run.
     let line = progress::Line::new(app.ui);
     let outcome = block_on(async {
@@ -76,10 +75,10 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         runtime.flush_traces(wire::TRACES_WAIT).await;
         match undone {
             Ok(undone) => Ok(undone),
-            Err(error) => Err(super::explained(&error, &store, &loaded).await.into()),
+            Err(error) => Err(super::explained(&error, &ledger, &loaded).await.into()),
         }
     })?;
-    store.close()?;
+    ledger.close()?;
     if app.ui.is_json() || !outcome.is_success() {
         outcome::print(&outcome, &Show::default(), app.ui)?;
     } else {

@@ -36,7 +36,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         }
         Ok((owners, desk.runtime.end_session(&whose, caller::local()).await?))
     })?;
-    desk.store.close()?;
+    desk.ledger.close()?;
     let Some(ended) = ended else { return Err(anothers(&args.session, caller, &owners).into()) };
     let is_known = owners.iter().any(|own| own == caller);
     if app.ui.is_json() {

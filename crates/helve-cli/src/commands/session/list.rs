@@ -27,7 +27,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Some(desk) => {
             let found =
                 block_on(async { Ok(desk.runtime.sessions(args.principal.clone(), args.limit).await?) })?;
-            desk.store.close()?;
+            desk.ledger.close()?;
             found
         }
     };

@@ -34,7 +34,7 @@ pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
         Some(desk) => {
             let state = block_on(async { Ok(desk.runtime.session(&caller).await?) })?;
             let when_met = desk.runtime.settings().labels.when_met;
-            desk.store.close()?;
+            desk.ledger.close()?;
             (state, when_met)
         }
     };

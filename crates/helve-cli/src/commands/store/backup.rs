@@ -43,6 +43,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     local_user("back up the journal")?;
     let loaded = app.load_config()?;
+    wire::need_file(
+        &loaded,
+        "back the database up with `pg_dump`, or archive its log for point-in-time recovery",
+    )?;
     wire::refuse_brought(&loaded)?;
     let to = std::path::absolute(&args.to)?;
     // Before it is there: no tool may ever read it.

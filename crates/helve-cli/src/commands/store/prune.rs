@@ -79,6 +79,7 @@ impl Args {
 
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
+    wire::need_file(&loaded, "a database keeps all entries for now; `helve` cannot prune it yet")?;
     let now = Timestamp::now();
     let retention = args.retention(&loaded, now)?;
     let unreadable = |error| -> Failure { failed("the journal cannot be read", &error) };

@@ -48,6 +48,10 @@ pub(crate) struct Args {
 pub(crate) fn run(args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     local_user("restore a journal")?;
     let loaded = app.load_config()?;
+    wire::need_file(
+        &loaded,
+        "put a dump into a new database with `pg_restore`, and name that in `[store] url`",
+    )?;
     wire::refuse_brought(&loaded)?;
     let journal = &loaded.journal_path;
     // Before anybody is asked: a yes could not be acted on.

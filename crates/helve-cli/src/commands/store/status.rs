@@ -16,6 +16,10 @@ pub(crate) struct Args {}
 
 pub(crate) fn run(_args: &Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
+    wire::need_file(
+        &loaded,
+        "ask the server: `SELECT pg_size_pretty(pg_database_size(current_database()))`",
+    )?;
     let unreadable = |error| -> Failure { failed("the journal cannot be read", &error) };
     let audit = wire::open_audit(&loaded)?.map_err(unreadable)?;
     let status = audit.status().map_err(unreadable)?;

@@ -1,7 +1,5 @@
 //! `helve tools check`: whether a tool could run now, and what it lacks.
 
-use std::sync::Arc;
-
 use helve::ConditionReport;
 use helve_host::wire;
 use serde_json::{Value, json};
@@ -40,11 +38,11 @@ pub(crate) fn run(args: Args, app: &mut App<'_>) -> anyhow::Result<Exit> {
     let loaded = app.load_config()?;
     let registry = wire::registry(&loaded)?;
     let name = show::find(&registry, &args.name)?.name().clone();
-    let store = Arc::new(wire::open_store(&loaded)?);
-    let runtime = wire::runtime(&loaded, registry, store.clone(), wire::settings(&loaded.config))?;
+    let ledger = wire::open_ledger(&loaded)?;
+    let runtime = wire::runtime(&loaded, registry, ledger.port(), wire::settings(&loaded.config))?;
     let caller = args.caller.resolve();
     let checked = block_on(async { Ok(runtime.check_tool(name.as_str(), caller, arguments).await) })?;
-    store.close()?;
+    ledger.close()?;
     let reports = checked.map_err(|error| Failure::usage(error.message()))?;
     let ready = reports.iter().all(|report| report.holds || !report.critical);
     let degraded = ready && reports.iter().any(|report| !report.holds);
