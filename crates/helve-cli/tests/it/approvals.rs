@@ -280,7 +280,7 @@ fn questions_are_watched_as_they_come() {
 #[test]
 fn tools_do_not_decide_and_nobody_finds_what_is_not_there() {
     let empty = Home::new();
-    assert_says(&empty.run(&["approvals", "list"]), 0, &["nobody asks"]);
+    assert_says(&empty.run(&["approvals", "list"]), 0, &["no question waits"]);
     assert_says(&empty.run(&["approvals", "show", "apr_01"]), 1, &["there is no journal"]);
     let home = home();
     assert_eq!(home.run(&["call", "note", "text=a"]).code, 3);
