@@ -54,7 +54,7 @@ impl OpenLedger {
     pub fn trail(&self) -> Trail {
         match self {
             Self::File(store) => Trail::File(store.audit()),
-            Self::Database(ledger) => Trail::Database(ledger.audit()),
+            Self::Database(ledger) => Trail::Database(Box::new(ledger.audit())),
         }
     }
 
@@ -92,7 +92,7 @@ pub fn open_trail(loaded: &Loaded) -> Result<Result<Trail, LedgerError>, HostErr
         Some(PostgresOptions { url, connections_max, .. }) => {
             let opened = database::wait(PostgresAudit::open(&url, connections_max));
             let opened = opened.map_err(|error| database::no_wait(&error))?;
-            Ok(opened.map(Trail::Database).map_err(LedgerError::Database))
+            Ok(opened.map(|audit| Trail::Database(Box::new(audit))).map_err(LedgerError::Database))
         }
         None => Ok(super::open_audit(loaded)?.map(Trail::File).map_err(LedgerError::File)),
     }

@@ -21,7 +21,7 @@ pub enum Trail {
     /// The file's.
     File(Audit),
     /// The database's.
-    Database(PostgresAudit),
+    Database(Box<PostgresAudit>),
 }
 
 impl Trail {
