@@ -76,7 +76,7 @@ fn decided_by(audit: &Trail, call: &CallRecord) -> Option<String> {
 
 /// Who is behind what the gate went by: `approval apr_…`, or a rule that somebody made of one. Calls that only read
 /// have no start that says which approval they used.
-fn by_vote(audit: &Audit, by: &str, by_question: impl Fn(ApprovalId) -> Option<String>) -> Option<String> {
+fn by_vote(audit: &Trail, by: &str, by_question: impl Fn(ApprovalId) -> Option<String>) -> Option<String> {
     match by.strip_prefix("approval rule ") {
         Some(rule) => {
             let rule = audit.approval_rule(rule.parse().ok()?).ok()??;
