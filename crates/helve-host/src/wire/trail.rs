@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::{SyncSender, sync_channel};
 
-use helve::approval::Approval;
+use helve::approval::{Approval, Rule};
 use helve::cost::Spending;
-use helve::{ApprovalId, CallId};
+use helve::{ApprovalId, CallId, RuleId};
 use helve_ledger::audit::trail::{AuditTrail as _, TrailError};
 use helve_postgres::PostgresAudit;
 use helve_store::{Audit, AuditQuery, CallRecord, Head, Shown, Verification};
@@ -90,6 +90,14 @@ impl Trail {
     pub fn approval(&self, id: ApprovalId) -> Result<Option<Approval>, LedgerError> {
         match self {
             Self::File(audit) => Ok(audit.approval(id)?),
+            Self::Database(_) => Ok(None),
+        }
+    }
+
+    /// The rule of this id, as far as a file keeps it.
+    pub fn approval_rule(&self, id: RuleId) -> Result<Option<Rule>, LedgerError> {
+        match self {
+            Self::File(audit) => Ok(audit.approval_rule(id)?),
             Self::Database(_) => Ok(None),
         }
     }
