@@ -150,6 +150,7 @@ impl Problem {
         problem.0.field_errors = error.field_errors().to_vec();
         problem.0.example = error.example().cloned();
         problem.0.instance = call;
+        problem.0.retry_after_s = retry_after_s(error);
         if error.may_have_happened() {
             problem.0.outcome_at = call.map(|call| format!("/v1/calls/{call}"));
         }
@@ -159,6 +160,10 @@ impl Problem {
     /// Says that it is the end of an earlier call.
     pub(crate) fn of_earlier(mut self, earlier: Option<CallId>) -> Self {
         self.0.replayed = earlier.is_some();
+        if earlier.is_some() {
+            // It has ended, and stays as it ended.
+            self.0.retry_after_s = None;
+        }
         if let (Some(place), Some(earlier)) = (&mut self.0.outcome_at, earlier) {
             *place = format!("/v1/calls/{earlier}");
         }
@@ -224,6 +229,18 @@ impl From<DecideError> for Problem {
             DecideError::Journal(error) => error.into(),
             other => Self::new(StatusCode::CONFLICT, other.to_string()),
         }
+    }
+}
+
+/// After how many whole seconds the same call may pass: when the error says so, and always where there were too many.
+fn retry_after_s(error: &ToolError) -> Option<u32> {
+    let said = error
+        .retry_after_hint()
+        .map(|wait| u32::try_from(wait.as_secs_f64().ceil() as u64).unwrap_or(u32::MAX));
+    match error.code() {
+        _ if !error.is_retryable() => None,
+        ErrorCode::RateLimit => Some(said.unwrap_or(RETRY_AFTER_S).max(1)),
+        _ => said.map(|seconds| seconds.max(1)),
     }
 }
 

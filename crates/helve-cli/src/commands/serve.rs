@@ -2,6 +2,7 @@
 //! input and output (`helve mcp serve`).
 
 mod follow;
+mod troubles;
 mod upstream;
 
 use std::error::Error as _;
@@ -100,6 +101,7 @@ pub(crate) fn http(
             Failure::usage(format!("{} cannot be used", token_file.display())).because(&error)
         })?;
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        tokio::spawn(troubles::watch(upstream.servers.clone()));
         let deciding = follow_decisions(runtime.clone());
         let records = Arc::new(AuditRecords::new(ledger.clone()));
         let verifying = records.keep_verifying(loaded.config.journal.verify_every_s, &runtime);
@@ -212,6 +214,7 @@ pub(crate) fn stdio(caller: Caller, app: &mut App<'_>) -> anyhow::Result<Exit> {
     }
     block_on(async {
         let upstream = Upstream::start(&loaded, &runtime, app).await?;
+        tokio::spawn(troubles::watch(upstream.servers.clone()));
         let hooked = runtime.clone();
         let server = upstream.served(runtime);
         let inputs = app.inputs.clone();

@@ -6,7 +6,7 @@ use std::process::Stdio;
 
 use serde_json::{Value, json};
 
-use crate::home::Home;
+use crate::home::{Home, until};
 use crate::up::Up;
 
 const SERVER: &str = include_str!("mcp_server.py");
@@ -67,6 +67,27 @@ fn a_trusted_server_is_called_and_its_words_are_kept() {
     assert_eq!((&status[0]["state"], &status[0]["server"]), (&json!("connected"), &json!("small 1.0")));
     let recorded = home.json(&["audit", "list", "--tool", "small/say"]);
     assert_eq!(recorded.as_array().unwrap().len(), 2);
+}
+
+/// Not that there is no such tool, and with no tool of somebody else's to take instead.
+#[test]
+fn a_call_to_a_server_that_is_down_says_so_over_http() {
+    let home = Home::new();
+    home.write("helve.toml", "[mcp.servers.down]\ncommand = 'false'\n");
+    assert_eq!(home.run(&["mcp", "trust", "down", "--yes"]).code, 0);
+    let up = Up::start(&home);
+    let token = up.token();
+    until("it has failed", || {
+        up.with("GET /v1/mcp/servers", &token, Value::Null).1.to_string().contains("failed")
+    });
+    for name in ["down/thing", "down_thing"] {
+        let (status, problem) = up.call(&token, name, json!({}));
+        assert_eq!((status, &problem["code"]), (502, &json!("mcp_connection")), "{problem}");
+        assert!(problem["detail"].as_str().unwrap().contains("MCP server `down`"), "{problem}");
+        assert!(!problem["suggestions"].to_string().contains("call `"), "{problem}");
+    }
+    let (_, problem) = up.call(&token, "downs/thing", json!({}));
+    assert_eq!(problem["code"], "tool_not_found", "{problem}");
 }
 
 #[test]

@@ -258,6 +258,7 @@ impl Server {
             let mut registered = self.registered.lock().unwrap_or_else(PoisonError::into_inner);
             self.registry.exchange(LAYER, &std::mem::take(&mut *registered), []);
         }
+        self.registry.set_away(self.config.namespace(&self.name), None);
         self.send(ServerEventKind::Offer);
         // Nobody waits for it any more.
         let mut was_announced = false;

@@ -52,6 +52,13 @@ pub(super) fn not_found(registry: &Registry, policy: &LivePolicy, call: &Call) -
         .retryable(false)
         .suggest("do not repeat it; tell the user");
     }
+    if let Some(away) = registry.away(&call.tool).filter(|_| may_name(&call.caller, &call.tool)) {
+        let message = format!("`{asked}` is of the MCP server `{}`, which {}", away.server, away.reason);
+        return ToolError::new(away.code, message)
+            .nothing_done()
+            .suggest("do without it, or try again later")
+            .suggest(format!("the operator sees why with `helve mcp status {}`", away.server));
+    }
     // Only what the caller may use is named, or a mistake would tell what else there is.
     let seen = |tool: &Tool| authorize::may_see(policy, &call.caller, tool);
     let near = registry.near_of(&call.tool, NEAR_MAX, seen);

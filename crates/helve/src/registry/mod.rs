@@ -3,6 +3,7 @@
 //! Readers work on a snapshot that never changes; a writer makes the next one and swaps it in. So
 //! reads never wait, for each other or for a writer.
 
+mod away;
 mod broken;
 mod filter;
 mod index;
@@ -23,6 +24,7 @@ use crate::bus::{Bus, Subscription};
 use crate::formats::Format;
 use crate::workspace::Workspace;
 
+pub use away::Away;
 pub use broken::{Broken, Covers};
 pub use filter::Filter;
 use snapshot::Slot;
@@ -63,6 +65,7 @@ struct Inner {
     has_dependents: AtomicBool,
     /// One writer at a time; readers never take it.
     writer: Mutex<()>,
+    away: away::AwayServers,
     tools_max: usize,
     bus: Bus,
 }
@@ -179,6 +182,7 @@ impl Registry {
             snapshot: ArcSwap::from_pointee(Snapshot::default()),
             has_dependents: AtomicBool::new(false),
             writer: Mutex::new(()),
+            away: away::AwayServers::default(),
             tools_max,
             bus: Bus::default(),
         }))
@@ -281,6 +285,16 @@ impl Registry {
     /// taken out.
     pub fn set_broken(&self, broken: Vec<Broken>) {
         self.update([], broken);
+    }
+
+    /// Says that a server whose tools would be in this namespace is down, or, with nothing, that it is not any more.
+    pub fn set_away(&self, namespace: &str, away: Option<Away>) {
+        self.0.away.set(namespace, away);
+    }
+
+    /// The server that is down and would have the tool of this name.
+    pub fn away(&self, name: &str) -> Option<Away> {
+        self.0.away.of(name)
     }
 
     /// What is wrong with the tool of this name, if its definition cannot be used.

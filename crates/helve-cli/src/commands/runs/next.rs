@@ -27,19 +27,28 @@ impl<'l> Undoable<'l> {
         Self { loaded, registry: OnceCell::new() }
     }
 
-    /// Whether anything takes back what a call did, where it stands. Of tools that are not known here nobody
-    /// can tell.
+    /// Whether anything takes back what a call did, where it stands. Nothing undoes what a tool of an MCP server
+    /// did; of other tools that are not known here nobody can tell.
     fn has(&self, story: &Story, call_id: CallId) -> bool {
         let registry = self.registry.get_or_init(|| wire::known_here(self.loaded));
         let tool = registry.get(story.tool(call_id)).map(|found| found.tool);
-        tool.is_none_or(|tool| {
-            let definition = tool.definition();
-            let is_reversible = |index: u32| {
-                let effect = usize::try_from(index).ok().and_then(|index| definition.effects.get(index));
-                effect.is_some_and(|effect| effect.reversible)
-            };
-            definition.undo.is_some() || story.applied(call_id).any(is_reversible)
-        })
+        let is_of_server = || {
+            let servers = self.loaded.config.mcp.servers.iter();
+            let below =
+                |name: &str| story.tool(call_id).strip_prefix(name).is_some_and(|rest| rest.starts_with('/'));
+            servers.map(|(name, server)| server.namespace(name)).any(below)
+        };
+        tool.map_or_else(
+            || !is_of_server(),
+            |tool| {
+                let definition = tool.definition();
+                let is_reversible = |index: u32| {
+                    let effect = usize::try_from(index).ok().and_then(|index| definition.effects.get(index));
+                    effect.is_some_and(|effect| effect.reversible)
+                };
+                definition.undo.is_some() || story.applied(call_id).any(is_reversible)
+            },
+        )
     }
 }
 

@@ -498,7 +498,7 @@ fn say_set(set: &SetServers) {
 }
 
 /// Says something while everything else waits for Ctrl-C.
-fn say(text: &str) {
+pub(super) fn say(text: &str) {
     // Standard error may be closed; there is nobody left to tell.
     let _ = writeln!(io::stderr(), "{}", escape::one_line(text, 2_000));
 }

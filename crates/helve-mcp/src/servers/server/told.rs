@@ -4,7 +4,9 @@ use std::sync::atomic::Ordering;
 use std::sync::{Arc, PoisonError};
 use std::time::Duration;
 
+use helve::ErrorCode;
 use helve::event::EventKind;
+use helve::registry::Away;
 use jiff::Timestamp;
 
 use super::super::owners::ConnectionOwner;
@@ -42,6 +44,7 @@ impl Server {
             is_lost
         });
         if is_lost {
+            self.mark_away(state);
             self.send(ServerEventKind::State(state));
         }
         if was_announced {
@@ -78,7 +81,20 @@ impl Server {
             told.reason = reason;
             more(told);
         });
+        self.mark_away(state);
         self.send(ServerEventKind::State(state));
+    }
+
+    /// Lets calls to its tools be told that it is down, where they find none.
+    fn mark_away(&self, state: ServerState) {
+        let away = |code, reason| Some(Away { server: Arc::clone(&self.name), code, reason });
+        let away = match state {
+            _ if self.stopped.load(Ordering::SeqCst) => None,
+            ServerState::Failed => away(ErrorCode::McpConnection, "is not connected"),
+            ServerState::NeedsAuth => away(ErrorCode::IntegrationMissing, "needs a login"),
+            ServerState::Pending | ServerState::Connected | ServerState::Disabled => None,
+        };
+        self.registry.set_away(self.config.namespace(&self.name), away);
     }
 
     pub(super) fn send(&self, kind: ServerEventKind) {
