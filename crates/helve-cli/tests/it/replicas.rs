@@ -202,8 +202,9 @@ fn two_machines_share_keys_approvals_and_what_was_done() {
     while two.with("POST /v1/calls", &key, call()).0 != 401 {
         assert!(revoked.elapsed() < Duration::from_secs(2), "it is good for a second more, and no longer");
     }
-    let (_, records) = two.with("GET /v1/audit", &judge, Value::Null);
-    assert!(records.to_string().contains("buy"), "what was called on one is read on the other: {records}");
+    let (_, records) = two.with("GET /v1/audit?tool=buy", &judge, Value::Null);
+    let is_whole = records.as_array().is_some_and(|all| all.len() >= 2);
+    assert!(is_whole, "what was called on one is read on the other: {records}");
     let sound = there.json(&["audit", "verify"]);
     assert!(sound["sound"] == true && sound["chains"].as_array().unwrap().len() >= 2, "{sound}");
 }
