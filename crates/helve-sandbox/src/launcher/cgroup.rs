@@ -8,6 +8,7 @@ use std::cell::Cell;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, test_kill_process};
 
@@ -179,8 +180,25 @@ pub(super) fn remove(launcher: Pid, slot: u32) {
     });
 }
 
-/// Removes those of launchers that are gone, and of this one, which is about to be. A folder with
-/// processes in it stays: the kernel does not remove it.
+/// How long the processes of a box may take to be gone after their keeper.
+const GONE_WITHIN: Duration = Duration::from_secs(5);
+
+/// Removes those of this launcher, which is about to end, and of launchers that are gone. The processes of a box die with
+/// its keeper, but are gone a moment later, and until then the kernel keeps their folder.
+pub(super) fn leave(own: Pid) {
+    let deadline = Instant::now() + GONE_WITHIN;
+    loop {
+        sweep(Some(own));
+        let is_there = places().any(|place| place.join(of_launcher(own)).exists());
+        if !is_there || Instant::now() > deadline {
+            return;
+        }
+        std::thread::sleep(Duration::from_millis(5));
+    }
+}
+
+/// Removes those of launchers that are gone, and of `own`. A folder with processes in it stays: the kernel does not
+/// remove it.
 pub(super) fn sweep(own: Option<Pid>) {
     for folder in places().filter_map(|place| fs::read_dir(place).ok()).flatten().flatten() {
         let name = folder.file_name();

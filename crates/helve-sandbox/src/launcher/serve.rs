@@ -65,7 +65,7 @@ pub(super) fn serve(link: &OwnedFd) {
     }
     // Boxes die with their keepers; their cgroups can go when they have.
     keepers.into_iter().for_each(dismiss);
-    cgroup::sweep(Some(getpid()));
+    cgroup::leave(getpid());
 }
 
 /// Waits for something to do. Nothing for long: keepers that idle are let go, but for one.
