@@ -160,7 +160,7 @@ async fn an_unknown_send_is_never_repeated_and_is_settled_when_it_is_found() {
 async fn a_delivery_ends_by_itself_when_the_time_of_its_call_is_up() {
     let (world, server) = World::connected().await;
     server.set(Submits::TakesLate);
-    let call = || sent(&world).idempotency_key("slow").timeout(Duration::from_millis(200));
+    let call = || sent(&world).idempotency_key("slow").timeout(Duration::from_secs(2));
     let (_, outcome) = world.approved(call()).await;
     let error = outcome.error().unwrap();
     assert!(error.may_have_happened() && !error.is_retryable(), "{error:?}");

@@ -15,6 +15,7 @@ use helve_store::office::{MailRow, NewOutboxRow, OutboxRow, OutboxState};
 use jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
 
 use super::desk::{Desk, store};
 use super::plan::Plan;
@@ -161,16 +162,26 @@ async fn hand_over(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
             .nothing_done());
     };
     let envelope = envelope(row)?;
-    let taken = desk.db().begin_sending(row.id, Timestamp::now()).await;
-    if !taken.map_err(|error| broken(error).nothing_done())? {
-        return Err(unknown(row));
-    }
     // In a task of its own: from here on the mail may go out, whoever waits for it, and what became of it is written down
     // also where the call's time is up.
     let (desk, row, submit) = (desk.clone(), row.clone(), Arc::clone(submit));
     let in_doubt = unknown(&row);
-    let delivery = tokio::spawn(async move { deliver(&desk, &row, &*submit, &envelope).await });
-    delivery.await.unwrap_or_else(|broken| Err(in_doubt.with_source(broken)))
+    let (caller, waits) = oneshot::channel::<()>();
+    let delivery = tokio::spawn(async move {
+        let taken = desk.db().begin_sending(row.id, Timestamp::now()).await;
+        if !taken.map_err(|error| broken(error).nothing_done())? {
+            return Err(unknown(&row));
+        }
+        if caller.is_closed() {
+            let why = "the call's time was up before the mail was handed over";
+            note(&desk, &row, OutboxState::Refused, why.to_owned(), None).await?;
+            return Err(refusal(why, true, &[]));
+        }
+        deliver(&desk, &row, &*submit, &envelope).await
+    });
+    let ended = delivery.await.unwrap_or_else(|broken| Err(in_doubt.with_source(broken)));
+    drop(waits);
+    ended
 }
 
 /// Hands a mail over, and writes down what came of it.
