@@ -94,7 +94,7 @@ async fn it_works_on_a_phone_in_the_dark_and_with_a_choice_of_colours() {
 async fn the_inbox_follows_what_happens_and_the_keys_move_in_it() {
     let desk = desk().await;
     let mut browser = desk.browser().await;
-    browser.until("/Nobody waits/.test(document.querySelector('#detail').textContent)").await;
+    browser.until("/No question waits/.test(document.querySelector('#detail').textContent)").await;
     browser.picture("empty.png").await;
     let first = desk.ask_mail("a@example.com").await;
     let second = desk.ask_mail("b@example.com").await;
