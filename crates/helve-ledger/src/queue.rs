@@ -390,7 +390,7 @@ mod tests {
 
     use super::*;
 
-    /// A backend without jobs of its own.
+    /// A backend that adds no jobs to the common ones.
     enum Nothing {}
 
     impl Own for Nothing {

@@ -33,7 +33,7 @@ impl Voucher {
     }
 }
 
-/// The last that was told of a row.
+/// What the newest entry about a row says of it.
 #[derive(Debug, Clone)]
 pub struct Told {
     /// The entry that tells it.

@@ -345,7 +345,7 @@ fn a_web_tool_that_cannot_be_made_leaves_the_others_working() {
     assert!(doctor.code == 1 && doctor.stdout.contains("list the `hosts`"), "{}", doctor.all());
 }
 
-/// Whoever mistypes what keeps something out must not learn of it by what comes in.
+/// A mistyped guard refuses the whole file: without it, calls could pass that it should stop.
 #[test]
 fn a_mistyped_table_of_the_gate_refuses_the_file() {
     for text in

@@ -1,7 +1,7 @@
 //! What is wrong with a file. Tools, MCP servers, groups of hooks, and what has a name of the user's choice (a
-//! resource, a check, an integration, a secret) stand for themselves: one that is wrong is set aside with what is
-//! wrong, and the rest of the file counts. So is a table that nothing is called like. Whatever else is wrong refuses
-//! the file: it could be what makes the gate stricter.
+//! resource, a check, an integration, a secret) stand for themselves: Helve sets a wrong one aside with its
+//! mistake, and the rest of the file counts. It does the same with a table of an unknown name. Any other mistake
+//! refuses the file: it could be in what makes the gate stricter.
 
 use std::collections::BTreeMap;
 

@@ -128,7 +128,7 @@ fn a_shim_of_pyenv_is_the_python_that_it_starts() {
     let plan = shim_of(&home, Some(home.path("work/deep")));
     assert_eq!(plan.config.command, Some(home.path(".pyenv/versions/3.12.1/bin/python3")));
 
-    // The system's is the first one that is no shim.
+    // With `system`, pyenv takes the first Python on the path that is not a shim.
     let home = home_with_pyenv(&["3.12.1"], "system\n");
     home.program(".local/bin/python3", "ELF");
     let found = shim_of(&home, None).config.command.unwrap();

@@ -162,8 +162,8 @@ async fn hand_over(desk: &Desk, row: &OutboxRow) -> Result<Sent, ToolError> {
             .nothing_done());
     };
     let envelope = envelope(row)?;
-    // In a task of its own: from here on the mail may go out, whoever waits for it, and what became of it is written down
-    // also where the call's time is up.
+    // In a separate task: from here on the mail may go out although its call no longer waits, and the task still writes down
+    // what became of it.
     let (desk, row, submit) = (desk.clone(), row.clone(), Arc::clone(submit));
     let in_doubt = unknown(&row);
     let (caller, waits) = oneshot::channel::<()>();
